@@ -1,0 +1,120 @@
+# `make demo` and `make test` need Python 3.11 or newer with pip and venv, make and git; the rest they install themselves.
+
+PYTHON ?= python3
+OLDEST_GYMNASIUM := 1.2.2
+TORCH := 2.13.0
+
+VENV := .venv
+VENV_OLDEST := .venv-oldest
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-oldest lint benchmarks constraints clean FORCE
+
+help:
+	@echo 'make demo         train PGP on the grid; write a figure and a summary to runs/demo'
+	@echo 'make test         run the whole test suite'
+	@echo 'make test-oldest  run it against gymnasium $(OLDEST_GYMNASIUM), the oldest that is supported'
+	@echo 'make lint         check format, style, types and the direction of imports'
+	@echo 'make benchmarks   measure the overhead of the wrappers'
+	@echo 'make constraints  resolve the dependencies anew and write constraints.txt'
+	@echo 'make clean        remove the virtual environments, caches and builds; keep runs/'
+	@echo
+	@echo 'Another interpreter: make PYTHON=python3.12 test'
+
+demo: $(VENV)/.complete
+	$(BIN)/cmaxent train FrozenLake-PGP-v0 --iterations 2000 --seed 0 --out runs/demo
+
+# Two workers share the cores; a thread pool in each of them would only make them wait for each other.
+test test-oldest: export OMP_NUM_THREADS = 1
+
+test: $(VENV)/.complete
+	$(BIN)/python -m pytest -n 2
+
+test-oldest: $(VENV_OLDEST)/.complete
+	$(VENV_OLDEST)/bin/python -m pytest -n 2
+
+lint: $(VENV)/.complete
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+benchmarks: $(VENV)/.complete
+	$(BIN)/python benchmarks/wrapper_overhead.py
+
+# A set-up is complete when `.complete` is there and names this folder: it is removed before the first change and
+# written after the last. An environment that was interrupted, copied or moved, or whose interpreter is gone, is made
+# anew; one that is only older than pyproject.toml or constraints.txt is brought up to date.
+usable = $(shell $(1)/bin/python -c '' 2>/dev/null && cat $(1)/.complete 2>/dev/null)
+ifneq ($(call usable,$(VENV)),$(CURDIR))
+$(VENV)/.complete: FORCE
+endif
+ifneq ($(call usable,$(VENV_OLDEST)),$(CURDIR))
+$(VENV_OLDEST)/.complete: FORCE
+endif
+
+define check_python
+@command -v '$(PYTHON)' >/dev/null 2>&1 || { \
+	echo "'$(PYTHON)' was not found. Install Python 3.11 or newer" \
+		"(Debian, Ubuntu: apt-get install python3 python3-venv), or name another: make PYTHON=/path/to/python3.11 test" >&2; \
+	exit 1; \
+}
+@'$(PYTHON)' -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	echo "Python 3.11 or newer is needed; '$(PYTHON)' is $$('$(PYTHON)' --version 2>&1)." \
+		"Install a newer one and name it: make PYTHON=python3.11 test" >&2; \
+	exit 1; \
+}
+@'$(PYTHON)' -c 'import venv, ensurepip' 2>/dev/null || { \
+	echo "'$(PYTHON)' cannot create virtual environments: its module venv or ensurepip is missing." \
+		"Install it (Debian, Ubuntu: apt-get install python3-venv), then run the same command again." >&2; \
+	exit 1; \
+}
+endef
+
+define set_up
+$(check_python)
+@if [ "$$($(@D)/bin/python -c '' 2>/dev/null && cat $@ 2>/dev/null)" != '$(CURDIR)' ]; then \
+	echo 'Creating $(@D)'; rm -f $@; '$(PYTHON)' -m venv --clear $(@D) || exit 1; \
+fi
+@rm -f $@
+$(1)
+@echo 'Installing the pinned packages into $(@D); this takes a minute or two'
+@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(2) --editable '.[dev]' || { \
+	echo 'The packages could not be installed: see the message of pip above. Then run the same command again.' >&2; \
+	exit 1; \
+}
+@printf '%s\n' '$(CURDIR)' > $@
+endef
+
+$(VENV)/.complete: pyproject.toml constraints.txt
+	$(call set_up,,constraints.txt)
+
+$(VENV_OLDEST)/.complete: pyproject.toml constraints.txt
+	$(call set_up,@sed 's/^gymnasium==.*/gymnasium==$(OLDEST_GYMNASIUM)/' constraints.txt > $(@D)/constraints.txt,$(@D)/constraints.txt)
+
+# The pins hold for Python 3.11 on Linux. What torch needs only for CUDA is left out, and so is its "+cpu": either
+# build satisfies the pin.
+constraints:
+	$(check_python)
+	@set -eu; work=$$(mktemp -d); trap 'rm -rf "$$work"' EXIT; \
+	'$(PYTHON)' -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { \
+		echo "constraints.txt is made with Python 3.11: make PYTHON=python3.11 constraints" >&2; exit 1; }; \
+	'$(PYTHON)' -m venv "$$work/venv"; \
+	"$$work/venv/bin/pip" install --quiet --disable-pip-version-check pip-tools; \
+	echo 'torch==$(TORCH)' > "$$work/torch.txt"; \
+	"$$work/venv/bin/pip-compile" --quiet --upgrade --no-header --no-annotate --no-emit-index-url \
+		--no-emit-find-links --no-emit-trusted-host --no-emit-options --strip-extras --allow-unsafe \
+		--extra dev --extra sb3 --extra control --constraint "$$work/torch.txt" \
+		--output-file "$$work/resolved.txt" pyproject.toml; \
+	{ \
+		echo '# Pinned versions of all dependencies, extras included, for Python 3.11 on Linux.'; \
+		echo '# Regenerate with: make constraints'; \
+		sed -E -e 's/^(torch==[^+]*)\+.*/\1/' "$$work/resolved.txt" | grep -E '^[a-z0-9]' | grep -Ev '^(nvidia|cuda|triton)' | sort; \
+	} > "$$work/constraints.txt"; \
+	cp "$$work/constraints.txt" constraints.txt; \
+	echo 'constraints.txt is written'
+
+clean:
+	rm -rf $(VENV) $(VENV_OLDEST) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .grimp_cache
+	find constrained_maxent tests -name __pycache__ -type d -prune -exec rm -rf {} +

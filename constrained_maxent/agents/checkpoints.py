@@ -1,0 +1,164 @@
+"""Checkpoints of an agent: one file, written atomically, read without executing code."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from os import PathLike
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import torch
+
+from constrained_maxent.agents.rollouts import Environment
+from constrained_maxent.agents.settings import PGPSettings
+from constrained_maxent.errors import CheckpointMismatch, ConstrainedMaxentError, DamagedCheckpoint
+
+if TYPE_CHECKING:
+    from constrained_maxent.agents.pgp import PGP
+
+FORMAT = 1
+"""Version of the file's layout. Files of another version are refused by name."""
+
+Agent = TypeVar("Agent", bound="PGP")
+
+
+def save(path: str | PathLike[str], agent: PGP) -> None:
+    """Write the agent; until the very end an earlier file of that name stays as it was."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    content = {
+        "format": FORMAT,
+        "agent": type(agent).__name__,
+        "environment": describe(agent.env),
+        "settings": json.dumps(asdict(agent.settings)),
+        "seed": agent.seed,
+        "iteration": agent.iteration,
+        "timesteps": agent.timesteps,
+        "policy": agent.policy.state_dict(),
+        "optimizer": agent.optimizer.state_dict(),
+        "critic": None if agent.critic is None else agent.critic.state_dict(),
+        "critic_optimizer": None if agent.critic is None else agent.critic.optimizer.state_dict(),
+        # The generator's state has integers of 128 bits, which JSON can hold.
+        "random": json.dumps(agent._rng.bit_generator.state),
+        "wrappers": _to_tensors(_tracker_state(agent.env)),
+    }
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            torch.save(content, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def read(path: str | PathLike[str]) -> dict[str, Any]:
+    """The content of a checkpoint file.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        DamagedCheckpoint: truncated, corrupt, or not a checkpoint.
+        CheckpointMismatch: of another version.
+    """
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise
+    except (RuntimeError, EOFError, UnpicklingError, OSError, ValueError, KeyError) as error:
+        raise DamagedCheckpoint(f"{path} cannot be read: it is truncated, corrupt, or not a checkpoint.") from error
+    if not isinstance(content, dict) or "format" not in content:
+        raise DamagedCheckpoint(f"{path} is not a checkpoint of this package.")
+    if content["format"] != FORMAT:
+        raise CheckpointMismatch(
+            f"{path} has format {content['format']}, this version reads {FORMAT}: use the version that wrote it."
+        )
+    return content
+
+
+def load(path: str | PathLike[str], env: Environment, kind: type[Agent], *, device: str | None) -> Agent:
+    """An agent of the given class with the state of a checkpoint; the environment gets its part."""
+    content = read(path)
+    if content["agent"] != kind.__name__:
+        raise CheckpointMismatch(f"{path} holds an agent {content['agent']}, not {kind.__name__}.")
+    here = describe(env)
+    for key, there in content["environment"].items():
+        if here[key] != there:
+            raise CheckpointMismatch(f"{path} was made on an environment with {key} {there}; this one has {here[key]}.")
+    settings = PGPSettings(**json.loads(content["settings"]))
+    if device is not None:
+        settings = replace(settings, device=device)
+    agent = kind(env, settings, seed=content["seed"])
+    try:
+        agent.policy.load_state_dict(content["policy"])
+        agent.optimizer.load_state_dict(content["optimizer"])
+        if agent.critic is not None:
+            agent.critic.load_state_dict(content["critic"])
+            agent.critic.optimizer.load_state_dict(content["critic_optimizer"])
+        agent._rng.bit_generator.state = json.loads(content["random"])
+        agent.policy.changed()
+        agent.iteration, agent.timesteps = content["iteration"], content["timesteps"]
+        state = _to_arrays(content["wrappers"])
+    except (KeyError, RuntimeError, ValueError, TypeError) as error:
+        if isinstance(error, ConstrainedMaxentError):
+            raise
+        raise DamagedCheckpoint(f"{path} lacks a part or holds one that does not fit: {error}.") from error
+    _load_tracker_state(env, state)
+    return agent
+
+
+def describe(env: Environment) -> dict[str, str]:
+    """What an environment must have in common with that of a checkpoint."""
+    spec = env.unwrapped.spec
+    single = "single_" if hasattr(env, "single_observation_space") else ""
+    return {
+        "id": "unregistered" if spec is None else spec.id,
+        "observation space": str(getattr(env, f"{single}observation_space")),
+        "action space": str(getattr(env, f"{single}action_space")),
+    }
+
+
+def _tracker(env: Environment) -> Any | None:
+    """What keeps the wrappers' state: the nearest attribute ``tracker`` in the stack, if there is one."""
+    layer: Any = env
+    while layer is not None:
+        if "tracker" in layer.__dict__:
+            return layer.tracker
+        layer = layer.__dict__.get("env")
+    return None
+
+
+def _tracker_state(env: Environment) -> dict[str, Any] | None:
+    tracker = _tracker(env)
+    state: dict[str, Any] | None = None if tracker is None else tracker.state_dict()
+    return state
+
+
+def _load_tracker_state(env: Environment, state: Mapping[str, Any] | None) -> None:
+    tracker = _tracker(env)
+    if tracker is not None and state is not None:
+        tracker.load_state_dict(state)
+
+
+def _to_tensors(value: Any) -> Any:
+    """NumPy arrays as tensors, which can be loaded without executing code."""
+    if isinstance(value, np.ndarray):
+        return torch.from_numpy(value.copy())
+    if isinstance(value, Mapping):
+        return {key: _to_tensors(entry) for key, entry in value.items()}
+    return value
+
+
+def _to_arrays(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.numpy()
+    if isinstance(value, Mapping):
+        return {key: _to_arrays(entry) for key, entry in value.items()}
+    return value

@@ -1,0 +1,284 @@
+"""Policy Gradient Penalty: Algorithm 1 of the paper, on a table or on networks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, Self
+
+import gymnasium as gym
+import numpy as np
+import torch
+
+from constrained_maxent.agents import checkpoints
+from constrained_maxent.agents.critic import Critic
+from constrained_maxent.agents.policies import TabularSoftmax, make_policy
+from constrained_maxent.agents.progress import Progress
+from constrained_maxent.agents.returns import mean_over_trajectories, rewards_to_go
+from constrained_maxent.agents.rollouts import Collector, Environment, Rollout
+from constrained_maxent.agents.settings import PGPSettings
+from constrained_maxent.errors import InvalidSetting, UnsupportedSpace
+from constrained_maxent.occupancy.counts import DENSE_CELLS
+from constrained_maxent.occupancy.spaces import FiniteSpace, as_row, as_rows
+from constrained_maxent.types import FloatArray
+
+
+@dataclass(frozen=True)
+class IterationReport:
+    """One iteration, as callbacks get it.
+
+    Attributes:
+        iteration: number of iterations done.
+        timesteps: steps taken in the environment so far.
+        objective, constraints, multipliers, penalty: from ``info["batch"]``, estimated on the batch before the update.
+        gradient_norm: of the gradient of P, before clipping.
+        critic_loss: in standardised units; ``None`` without a critic.
+    """
+
+    iteration: int
+    timesteps: int
+    objective: float | None
+    constraints: Mapping[str, float]
+    multipliers: Mapping[str, float]
+    penalty: float
+    gradient_norm: float
+    critic_loss: float | None = None
+
+
+Callback = Callable[["PGP", IterationReport], bool | None]
+"""Called after every iteration with the agent and its report; returning False ends the training."""
+
+
+class PGP:
+    r"""Gradient ascent on pseudo-rewards: :math:`\theta \leftarrow \mathrm{proj}_\Theta[\theta + \eta\, \hat g]` (paper, Algorithm 1) with
+
+    .. math:: \hat g = \frac{1}{|B_2|}\sum_{b \in B_2} \sum_t \Big(\sum_{k \ge t} w_k\, r(s_k,a_k)\Big) \nabla\log\pi_\theta(a_t|s_t).
+
+    The pseudo-rewards *r*, the weights *w* and the end of a batch are read from ``info``; objective, constraints
+    and penalties are those of the wrappers. Where every batch is of whole episodes, each iteration starts with a seeded
+    reset, so a run that is saved and continued equals an uninterrupted one bit for bit.
+
+    Args:
+        env: a wrapped environment, scalar or vector, with ``Discrete`` or ``Box`` actions.
+        settings: hyperparameters; single ones may be given as keywords instead, ``PGP(env, learning_rate=0.1)``.
+        seed: of everything random: actions, networks, and the environment's resets.
+
+    Raises:
+        InvalidSetting: a hyperparameter out of range.
+        UnsupportedSpace: no policy for these spaces.
+
+    >>> import constrained_maxent
+    >>> env = gym.make("FrozenLake-PGP-v0")
+    >>> agent = PGP(env, seed=0).learn(total_timesteps=400)
+    >>> agent.iteration, agent.timesteps
+    (2, 400)
+    """
+
+    def __init__(
+        self, env: Environment, settings: PGPSettings | None = None, *, seed: int = 0, **hyperparameters: Any
+    ) -> None:
+        if settings is not None and hyperparameters:
+            raise InvalidSetting("Give either settings= or single hyperparameters, not both.")
+        try:
+            self.settings = PGPSettings(**hyperparameters) if settings is None else settings
+        except TypeError as error:
+            known = ", ".join(PGPSettings.__dataclass_fields__)
+            raise InvalidSetting(f"PGP has no such hyperparameter ({error}). It has: {known}.") from None
+        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+            raise InvalidSetting(f"seed={seed!r} must be a whole number of at least 0.")
+        self.env = env
+        self.seed = int(seed)
+        self.iteration = 0
+        self.timesteps = 0
+        self._collector = Collector(env)
+        self._rng = np.random.default_rng(self.seed)
+        self._goes_on = False  # whether the collector is inside episodes that the next batch continues
+        self._build()
+
+    def _build(self) -> None:
+        settings = self.settings
+        observation_space, action_space = self._collector.observation_space, self._collector.action_space
+        tabular = settings.policy == "tabular" or (
+            settings.policy == "auto" and _suits_a_table(observation_space, action_space)
+        )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed)
+            self.policy = make_policy(
+                observation_space, action_space, tabular=tabular, hidden_sizes=settings.hidden_sizes
+            ).to(settings.device)
+            self.critic = (
+                Critic(observation_space, settings).to(settings.device) if settings.baseline == "critic" else None
+            )
+        if settings.projection_radius is not None and not tabular:
+            raise InvalidSetting("projection_radius is for tabular policies.")
+        self._max_gradient_norm = settings.max_gradient_norm or (None if tabular else 1.0)
+        learning_rate = settings.learning_rate or (0.01 if tabular else 3e-4)
+        use_adam = settings.optimizer == "adam" or (settings.optimizer == "auto" and not tabular)
+        optimizer: type[Any] = torch.optim.Adam if use_adam else torch.optim.SGD
+        self.optimizer: torch.optim.Optimizer = optimizer(self.policy.parameters(), lr=learning_rate)
+
+    # Learning.
+
+    def learn(
+        self,
+        total_timesteps: int | None = None,
+        *,
+        iterations: int | None = None,
+        callback: Callback | None = None,
+        progress_bar: bool = False,
+    ) -> Self:
+        """Train until at least so many further steps, or exactly so many further iterations, are done.
+
+        Args:
+            total_timesteps: environment steps to add, all sub-environments together; the last batch is finished.
+            iterations: batches to add.
+            callback: called after every iteration; returning False ends the training.
+            progress_bar: show time left, entropy and constraint values.
+
+        Returns:
+            The agent itself.
+
+        Raises:
+            InvalidSetting: not exactly one of the two, or below 0.
+        """
+        if (total_timesteps is None) == (iterations is None):
+            raise InvalidSetting("Give one of total_timesteps= and iterations=.")
+        amount = iterations if total_timesteps is None else total_timesteps
+        assert amount is not None
+        if amount < 0:
+            raise InvalidSetting(
+                f"{'iterations' if total_timesteps is None else 'total_timesteps'}={amount} must be at least 0."
+            )
+        done, begun = 0, self.iteration if total_timesteps is None else self.timesteps
+        self._goes_on = False
+        with Progress(amount, enabled=progress_bar) as progress:
+            while done < amount:
+                report = self._iterate()
+                done = (report.iteration if total_timesteps is None else report.timesteps) - begun
+                progress.update(done, objective=report.objective, constraints=report.constraints)
+                if callback is not None and callback(self, report) is False:
+                    break
+        return self
+
+    def _iterate(self) -> IterationReport:
+        if not self._goes_on:
+            self._collector.restart(seed=self._reset_seed())
+        rollout = self._collector.collect(self.policy, self._rng)
+        # Whole episodes: the next batch starts afresh, with the new policy from its first step on.
+        self._goes_on = not rollout.report["whole_episodes"]
+        self.timesteps += rollout.n_steps
+        self.iteration += 1
+        gradient_norm, critic_loss = self._update(rollout) if len(rollout.rows) else (0.0, None)
+        report = rollout.report
+        return IterationReport(
+            iteration=self.iteration,
+            timesteps=self.timesteps,
+            objective=report["objective"],
+            constraints=report["constraints"],
+            multipliers=report["multipliers"],
+            penalty=report["penalty"],
+            gradient_norm=gradient_norm,
+            critic_loss=critic_loss,
+        )
+
+    def _update(self, rollout: Rollout) -> tuple[float, float | None]:
+        """One step of the policy, then of the critic."""
+        advantage_t, return_t = self._advantages(rollout)
+        # A fragment stands for its share of an episode, so the scale of the gradient does not depend on the batching.
+        factor_t = torch.as_tensor(rollout.weights * advantage_t / len(rollout.lengths), device=self.settings.device)
+        log_prob_t = self.policy.log_prob(rollout.rows, rollout.actions)
+        self.optimizer.zero_grad()
+        (-(factor_t.to(log_prob_t.dtype) * log_prob_t).sum()).backward()  # type: ignore[no-untyped-call]
+        limit = self._max_gradient_norm or float("inf")
+        norm = float(torch.nn.utils.clip_grad_norm_(self.policy.parameters(), limit, error_if_nonfinite=True))
+        self.optimizer.step()
+        if self.settings.projection_radius is not None:
+            with torch.no_grad():
+                for parameter in self.policy.parameters():
+                    parameter.clamp_(-self.settings.projection_radius, self.settings.projection_radius)
+        self.policy.changed()
+        critic_loss = None if self.critic is None else self.critic.fit(rollout.rows, return_t, self._rng)
+        return norm, critic_loss
+
+    def _advantages(self, rollout: Rollout) -> tuple[FloatArray, FloatArray]:
+        discount = self.settings.return_discount or rollout.report["discount"]
+        if self.critic is None:
+            return_t = rewards_to_go(rollout.rewards, rollout.lengths, discount=discount)
+            if self.settings.baseline == "none":
+                return return_t, return_t
+            return return_t - mean_over_trajectories(return_t, rollout.times), return_t
+        # After a truncation the episode would have gone on; after a termination there is nothing more.
+        value_T = np.where(rollout.terminated, 0.0, self.critic.values(rollout.final_rows))
+        return_t = rewards_to_go(rollout.rewards, rollout.lengths, discount=discount, value_T=value_T)
+        return return_t - self.critic.values(rollout.rows), return_t
+
+    def _reset_seed(self) -> int:
+        return int(np.random.SeedSequence((self.seed, self.iteration)).generate_state(1)[0])
+
+    # Acting.
+
+    def predict(self, observation: Any, *, deterministic: bool = False) -> tuple[Any, None]:
+        """An action for one observation, or actions for a batch of them.
+
+        Args:
+            observation: of the environment's observation space, or, for a vector environment, of the batched one.
+            deterministic: the most probable action instead of a sample.
+
+        Returns:
+            Action and ``None``, as Stable-Baselines3's policies do.
+        """
+        space = self._collector.observation_space
+        is_single = space.contains(observation)
+        rows = np.asarray(as_row(space, observation))[None] if is_single else as_rows(space, observation)
+        raw = self.policy.mode(rows) if deterministic else self.policy.sample(rows, self._rng)
+        actions = self.policy.to_env(raw)
+        if not is_single:
+            return actions, None
+        return (int(actions[0]) if actions[0].ndim == 0 else actions[0]), None
+
+    @property
+    def is_tabular(self) -> bool:
+        """Whether the policy is a table."""
+        return isinstance(self.policy, TabularSoftmax)
+
+    def policy_table(self) -> FloatArray:
+        """π(a|s), ``(n_states, n_actions)``.
+
+        Raises:
+            UnsupportedSpace: the policy is a network over a space that is not finite.
+        """
+        if not isinstance(self.policy, TabularSoftmax):
+            raise UnsupportedSpace("Only a tabular policy has a table.")
+        return self.policy.table()
+
+    # Checkpoints.
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write a checkpoint, atomically: policy, optimiser, critic, random state, occupancy estimate and multipliers."""
+        checkpoints.save(path, self)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], env: Environment, *, device: str | None = None) -> Self:
+        """The agent of a checkpoint, ready to continue on an environment built like the one that it was trained on.
+
+        Args:
+            path: the checkpoint. It is read without executing code.
+            env: the environment; its occupancy estimate and multipliers are put back as well.
+            device: where to put policy and critic, if not where they were.
+
+        Raises:
+            DamagedCheckpoint: the file is truncated or no checkpoint.
+            CheckpointMismatch: it belongs to another environment, or to a version that this one cannot read.
+        """
+        return checkpoints.load(path, env, cls, device=device)
+
+
+def _suits_a_table(observation_space: gym.Space[Any], action_space: gym.Space[Any]) -> bool:
+    """Whether the spaces are finite, and small enough for one parameter per state and action."""
+    if not isinstance(action_space, gym.spaces.Discrete):
+        return False
+    try:
+        return FiniteSpace(observation_space).n * int(action_space.n) <= DENSE_CELLS
+    except UnsupportedSpace:
+        return False

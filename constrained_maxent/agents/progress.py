@@ -1,0 +1,50 @@
+"""A progress bar with time left, entropy and constraint values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+
+class Progress:
+    """A context manager that draws on the terminal, or does nothing if not enabled.
+
+    Args:
+        total: what ``update`` counts up to.
+        enabled: whether to draw.
+    """
+
+    def __init__(self, total: int, *, enabled: bool) -> None:
+        self._bar: Bar | None = None
+        if enabled:
+            self._bar = Bar(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+                transient=False,
+            )
+            self._task = self._bar.add_task("training", total=total)
+
+    def __enter__(self) -> Self:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def update(self, done: int, *, objective: float | None, constraints: Mapping[str, float]) -> None:
+        """Show how far the training is and what the latest batch measured."""
+        if self._bar is None:
+            return
+        parts = [] if objective is None else [f"entropy {objective:.3f}"]
+        parts += [f"{name} {violation:+.3g}" for name, violation in constraints.items()]
+        self._bar.update(self._task, completed=done, description="  ".join(parts))

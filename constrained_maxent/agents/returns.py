@@ -1,0 +1,53 @@
+"""Returns and advantages: pure functions of arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from constrained_maxent.types import FloatArray, IntArray
+
+
+def rewards_to_go(
+    reward_t: FloatArray, lengths: IntArray, *, discount: float, value_T: FloatArray | None = None
+) -> FloatArray:
+    r""":math:`G_t = \sum_{k \ge t} \gamma^{k-t} r_k + \gamma^{T-t} v_T` within each trajectory.
+
+    With the weights :math:`w_t \propto \gamma^t` of the occupancy, :math:`w_t G_t = \sum_{k\ge t} w_k r_k`, the factor
+    of :math:`\nabla\log\pi(a_t|s_t)` in the paper's :math:`g_H`.
+
+    Args:
+        reward_t: rewards, trajectory after trajectory, ``(n_steps,)``.
+        lengths: steps of each, ``(n_trajectories,)``.
+        discount: γ.
+        value_T: value of the state after each trajectory's last step, ``(n_trajectories,)``; 0 if not given.
+
+    Returns:
+        ``(n_steps,)``.
+
+    >>> rewards_to_go(np.array([1.0, 2.0, 4.0]), np.array([2, 1]), discount=0.5)
+    array([2., 2., 4.])
+    """
+    # Aligned at their ends, all trajectories take the recursion G_t = r_t + gamma * G_{t+1} together.
+    from_end = np.repeat(np.cumsum(lengths), lengths) - 1 - np.arange(len(reward_t))
+    trajectory = np.repeat(np.arange(len(lengths)), lengths)
+    padded = np.zeros((int(lengths.max(initial=0)), len(lengths)))
+    padded[from_end, trajectory] = reward_t
+    tail = np.zeros(len(lengths)) if value_T is None else value_T
+    for row in padded:
+        row += discount * tail
+        tail = row
+    return_t: FloatArray = padded[from_end, trajectory]
+    return return_t
+
+
+def mean_over_trajectories(return_t: FloatArray, times: IntArray) -> FloatArray:
+    """At each step the mean return of all trajectories at that time, ``(n_steps,)``: a baseline.
+
+    It contains the step's own return, which scales the expected gradient by about 1 - 1/B and changes nothing else.
+
+    >>> mean_over_trajectories(np.array([1.0, 5.0, 3.0]), np.array([0, 1, 0]))
+    array([2., 5., 2.])
+    """
+    sums = np.bincount(times, return_t)
+    means: FloatArray = (sums / np.maximum(np.bincount(times), 1))[times]
+    return means

@@ -1,0 +1,165 @@
+"""Collects one batch from a wrapped environment, scalar or vector, reading nothing but ``info``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from constrained_maxent.agents.policies import Policy
+from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.occupancy.spaces import as_row, as_rows
+from constrained_maxent.types import FloatArray, IntArray
+
+Environment = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Rollout:
+    """The steps of a batch whose rewards belong to the gradient, trajectory by trajectory.
+
+    Attributes:
+        rows: observations, ``(n_steps, ...)``.
+        actions: raw actions of the policy, ``(n_steps, ...)``.
+        rewards: pseudo-rewards, ``(n_steps,)``.
+        weights: w_t of the occupancy, ``(n_steps,)``.
+        lengths: steps of each trajectory, ``(n_trajectories,)``.
+        times: time of each step within its trajectory, ``(n_steps,)``.
+        final_rows: the observation after each trajectory's last step, ``(n_trajectories, ...)``.
+        terminated: whether the environment ended it there, ``(n_trajectories,)``.
+        report: the batch's ``info["batch"]``.
+        n_steps: steps taken in the environment, used or not.
+    """
+
+    rows: NDArray[Any]
+    actions: NDArray[Any]
+    rewards: FloatArray
+    weights: FloatArray
+    lengths: IntArray
+    times: IntArray
+    final_rows: NDArray[Any]
+    terminated: NDArray[np.bool_]
+    report: Mapping[str, Any] = field(repr=False)
+    n_steps: int
+
+
+class Collector:
+    """Steps an environment with a policy until its wrappers say that a batch is complete.
+
+    Args:
+        env: a wrapped environment, scalar or vector.
+    """
+
+    def __init__(self, env: Environment) -> None:
+        self.env = env
+        self._vector = env if isinstance(env, gym.vector.VectorEnv) else None
+        if self._vector is None:
+            self.observation_space, self.action_space = env.observation_space, env.action_space
+        else:
+            self.observation_space = self._vector.single_observation_space
+            self.action_space = self._vector.single_action_space
+            if self._vector.metadata.get("autoreset_mode") is AutoresetMode.DISABLED:
+                raise InvalidSetting(
+                    "PGP needs sub-environments that reset themselves: autoreset_mode NEXT_STEP or SAME_STEP."
+                )
+        self.num_envs = 1 if self._vector is None else self._vector.num_envs
+        self._rows: NDArray[Any] | None = None
+        self._scalar_episode_is_over = False
+
+    def restart(self, *, seed: int) -> None:
+        """Begin a new batch at the start of episodes."""
+        observation, _ = self.env.reset(seed=seed, options={"new_batch": True})
+        self._rows = self._as_rows(observation)
+        self._scalar_episode_is_over = False
+
+    def collect(self, policy: Policy, rng: np.random.Generator) -> Rollout:
+        """One batch.
+
+        Raises:
+            InvalidSetting: no batch ends: the environment is not wrapped by ``TrackOccupancy``.
+        """
+        assert self._rows is not None, "restart() comes first"
+        rows: list[NDArray[Any]] = []
+        actions: list[NDArray[Any]] = []
+        finals: dict[tuple[int, int], tuple[NDArray[Any], bool]] = {}
+        report = None
+        while report is None:
+            if self._scalar_episode_is_over:
+                self._rows = self._as_rows(self.env.reset()[0])
+                self._scalar_episode_is_over = False
+            raw = policy.sample(self._rows, rng)
+            rows.append(self._rows)
+            actions.append(raw)
+            observation, terminated, truncated, info = self._step(policy.to_env(raw))
+            self._rows = self._as_rows(observation)
+            for i in np.flatnonzero(terminated | truncated).tolist():
+                finals[len(rows) - 1, i] = (self._final_row(i, info), bool(terminated[i]))
+            self._scalar_episode_is_over = self._vector is None and bool(terminated[0] or truncated[0])
+            if "pseudo_reward" not in info:
+                raise InvalidSetting(
+                    "info has no pseudo_reward: wrap the environment, for example by wrappers.constrain(env)."
+                )
+            report = info.get("batch")
+        return self._cut(np.array(rows), np.array(actions), finals, report)
+
+    def _step(self, actions: NDArray[Any]) -> tuple[Any, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
+        if self._vector is not None:
+            observation, _, terminated, truncated, infos = self._vector.step(actions)
+            return observation, terminated, truncated, infos
+        action = actions[0]
+        observation, _, ended, cut, info = self.env.step(int(action) if action.ndim == 0 else action)
+        return observation, np.array([ended]), np.array([cut]), info
+
+    def _as_rows(self, observation: Any) -> NDArray[Any]:
+        if self._vector is None:
+            return np.asarray(as_row(self.observation_space, observation))[None]
+        return as_rows(self.observation_space, observation)
+
+    def _final_row(self, i: int, info: Mapping[str, Any]) -> NDArray[Any]:
+        # With SAME_STEP autoreset the observation is already that of the next episode.
+        if "final_obs" in info and info["final_obs"][i] is not None:
+            return np.asarray(as_row(self.observation_space, info["final_obs"][i]))
+        assert self._rows is not None
+        return np.asarray(self._rows[i])
+
+    def _cut(
+        self,
+        rows: NDArray[Any],
+        actions: NDArray[Any],
+        finals: Mapping[tuple[int, int], tuple[NDArray[Any], bool]],
+        report: Mapping[str, Any],
+    ) -> Rollout:
+        """The ready trajectories of the batch, out of the steps taken: ``rows`` is ``(n_calls, num_envs, ...)``."""
+        assert self._rows is not None
+        n_calls = len(rows)
+        ready = [i for i, flag in enumerate(report["ready"]) if flag]
+        lengths = np.array([len(report["weights"][i]) for i in ready], dtype=np.int64)
+        envs = np.array([report["sub_environments"][i] for i in ready], dtype=np.int64)
+        first = n_calls - 1 - np.array([report["started_ago"][i] for i in ready], dtype=np.int64)
+        times = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        calls = np.repeat(first, lengths) + times
+        ends = [
+            finals.get((last, env), (self._rows[env], False))
+            for last, env in zip((first + lengths - 1).tolist(), envs.tolist(), strict=True)
+        ]
+
+        def join(name: str) -> FloatArray:
+            return np.concatenate([report[name][i] for i in ready]) if ready else np.zeros(0)
+
+        return Rollout(
+            rows=rows[calls, np.repeat(envs, lengths)],
+            actions=actions[calls, np.repeat(envs, lengths)],
+            rewards=join("pseudo_rewards"),
+            weights=join("weights"),
+            lengths=lengths,
+            times=times,
+            final_rows=np.array([row for row, _ in ends]),
+            terminated=np.array([flag for _, flag in ends], dtype=bool),
+            report=report,
+            n_steps=n_calls * self.num_envs,
+        )

@@ -1,0 +1,251 @@
+"""Many frozen lakes at once: the dynamics of ``SafeFrozenLake`` for a batch of copies, stepped in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.core import RenderFrame
+from gymnasium.error import ResetNeeded
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import ArrayLike, NDArray
+
+from constrained_maxent.envs.frozen_lake import SafeFrozenLake
+from constrained_maxent.errors import InvalidSetting
+
+_NO_ACTION = -1
+
+
+class SafeFrozenLakeVector(VectorEnv[NDArray[np.int64], ArrayLike, NDArray[Any]]):
+    """``num_envs`` copies of :class:`SafeFrozenLake`, with the autoreset semantics of Gymnasium's ``SyncVectorEnv``.
+
+    ``infos["cost"]`` is float64 (num_envs,), and ``infos["_cost"]`` tells whose it is. In a step that only resets a
+    copy (next-step autoreset) that copy has no cost; with same-step autoreset, the cost of an episode's last step is
+    in ``infos["final_info"]``. All copies draw from one random generator, seeded by an int.
+
+    Args:
+        num_envs: number of copies.
+        map_name: as in :class:`SafeFrozenLake`, like all the following.
+        desc: rows of the map.
+        slippery: whether moves can go sideways.
+        horizon: steps after which an episode is truncated [steps], or ``None``.
+        hole_cost: cost of an action taken in a hole.
+        base_cost: cost of an action taken on any other tile.
+        terminal_holes: whether entering a hole ends the episode.
+        render_mode: ``"ansi"``, ``"rgb_array"`` or ``None``.
+        autoreset_mode: an ``AutoresetMode`` or its value: ``"NextStep"``, ``"SameStep"`` or ``"Disabled"``.
+
+    Raises:
+        InvalidSetting: an argument, an action or a reset mask makes no sense.
+        gymnasium.error.ResetNeeded: ``step`` before ``reset``, or of a finished copy if autoreset is disabled.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *,
+        map_name: str = "6x6",
+        desc: Sequence[str] | None = None,
+        slippery: bool = False,
+        horizon: int | None = 25,
+        hole_cost: float = 50.0,
+        base_cost: float = -0.001,
+        terminal_holes: bool = False,
+        render_mode: str | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+    ) -> None:
+        if not (num_envs >= 1 and num_envs % 1 == 0):
+            raise InvalidSetting(f"num_envs={num_envs!r} must be a whole number, at least 1.")
+        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
+            modes = ", ".join(self.metadata["render_modes"])
+            raise InvalidSetting(f"render_mode={render_mode!r} must be None or one of {modes}.")
+        try:
+            self.autoreset_mode = AutoresetMode(autoreset_mode)
+        except ValueError:
+            modes = ", ".join(mode.value for mode in AutoresetMode)
+            raise InvalidSetting(f"autoreset_mode={autoreset_mode!r} must be one of {modes}.") from None
+
+        # One scalar lake checks the other arguments, holds the tables and draws the copies one after the other.
+        self._lake = SafeFrozenLake(
+            map_name=map_name,
+            desc=desc,
+            slippery=slippery,
+            horizon=horizon,
+            hole_cost=hole_cost,
+            base_cost=base_cost,
+            terminal_holes=terminal_holes,
+            render_mode=render_mode,
+        )
+        self.num_envs = int(num_envs)
+        self.render_mode = render_mode
+        self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
+        self.single_observation_space = self._lake.observation_space
+        self.single_action_space = self._lake.action_space
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+
+        self._last_step = np.iinfo(np.int64).max if horizon is None else int(horizon)
+        self._started = False
+        self._states = np.zeros(self.num_envs, dtype=np.int64)
+        self._elapsed = np.zeros(self.num_envs, dtype=np.int64)
+        self._ended = np.zeros(self.num_envs, dtype=np.bool_)
+        self._last_actions = np.full(self.num_envs, _NO_ACTION)
+
+    @property
+    def horizon(self) -> int | None:
+        """Steps after which an episode is truncated [steps], or ``None``."""
+        return self._lake.horizon
+
+    @property
+    def desc(self) -> NDArray[np.bytes_]:
+        """The map, one letter a tile."""
+        desc: NDArray[np.bytes_] = self._lake.desc
+        return desc
+
+    @property
+    def P(self) -> dict[int, dict[int, list[tuple[float, int, float, bool]]]]:
+        """Dynamics of a copy, as toy-text environments publish them."""
+        dynamics: dict[int, dict[int, list[tuple[float, int, float, bool]]]] = self._lake.P
+        return dynamics
+
+    @property
+    def initial_state_distrib(self) -> NDArray[np.float64]:
+        """Distribution of a copy's first state, ``(n_states,)``."""
+        distribution: NDArray[np.float64] = self._lake.initial_state_distrib
+        return distribution
+
+    @property
+    def cost_tables(self) -> dict[str, NDArray[np.float64]]:
+        """The cost of each action in each state, ``{"cost": float64 (n_states, n_actions)}``."""
+        return self._lake.cost_tables
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.int64], dict[str, Any]]:
+        """Start an episode in every copy, or in those of a mask.
+
+        Args:
+            seed: seeds the one random generator that all copies share.
+            options: ``{"reset_mask": bool (num_envs,)}`` restarts the copies marked True and leaves the others alone.
+
+        Returns:
+            All current states, int64 (num_envs,), and an empty info: no action, no cost.
+        """
+        mask = self._reset_mask(options)
+        super().reset(seed=seed)
+        self._started = True
+        self._restart(mask)
+        return self._states.copy(), {}
+
+    def step(
+        self, actions: ArrayLike
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
+        """Take one action in every copy.
+
+        Args:
+            actions: whole numbers (num_envs,): 0 left, 1 down, 2 right, 3 up.
+
+        Returns:
+            Next states int64, rewards float64, terminated and truncated bool, each (num_envs,), and infos.
+        """
+        moves = self._checked(actions)
+        tables = self._lake.tables
+        costs = tables.costs.take(self._states)
+        self._states = self._successors(moves)
+        self._last_actions = moves
+        self._elapsed += 1
+        rewards = tables.rewards.take(self._states)
+        terminated = tables.terminal.take(self._states)
+        truncated = self._elapsed >= self._last_step
+        infos: dict[str, Any] = {"cost": costs, "_cost": np.ones(self.num_envs, dtype=np.bool_)}
+
+        if self.autoreset_mode is AutoresetMode.NEXT_STEP and self._ended.any():
+            reset = self._ended
+            for values in (rewards, terminated, truncated, costs):
+                values[reset] = 0
+            infos["_cost"] = ~reset
+            self._restart(reset)
+        self._ended = terminated | truncated
+
+        if self.autoreset_mode is AutoresetMode.SAME_STEP and self._ended.any():
+            infos = self._final_infos(costs)
+            self._restart(self._ended)
+        return self._states.copy(), rewards, terminated, truncated, infos
+
+    def render(self) -> tuple[RenderFrame, ...] | None:
+        """Draw every copy: a tuple of ``num_envs`` strings (``"ansi"``) or uint8 images (``"rgb_array"``)."""
+        if not self._started:
+            raise ResetNeeded("There is nothing to draw yet: call reset() before render().")
+        frames: list[Any] = []
+        for state, action in zip(self._states.tolist(), self._last_actions.tolist(), strict=True):
+            self._lake.s = state
+            self._lake.lastaction = None if action == _NO_ACTION else action
+            frames.append(self._lake.render())
+        return None if self.render_mode is None else tuple(frames)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Release what drawing holds."""
+        if hasattr(self, "_lake"):  # Gymnasium closes even what its constructor refused to make
+            self._lake.close()  # type: ignore[no-untyped-call]
+
+    def _successors(self, moves: NDArray[np.int64]) -> NDArray[np.int64]:
+        _, n_actions, n_outcomes = self._lake.tables.successors.shape
+        cells = (self._states * n_actions + moves) * n_outcomes
+        if n_outcomes > 1:
+            cells += self.np_random.integers(n_outcomes, size=self.num_envs)
+        states: NDArray[np.int64] = self._lake.tables.successors.take(cells)
+        return states
+
+    def _restart(self, mask: NDArray[np.bool_]) -> None:
+        starts = self._lake.tables.starts
+        copies = np.flatnonzero(mask)
+        self._states[copies] = starts[self.np_random.integers(starts.size, size=copies.size)]
+        self._elapsed[copies] = 0
+        self._last_actions[copies] = _NO_ACTION
+        self._ended = self._ended & ~mask
+
+    def _final_infos(self, costs: NDArray[np.float64]) -> dict[str, Any]:
+        """The infos of a step in which episodes end and new ones start at once; these have no cost yet."""
+        ended = self._ended
+        final_obs = np.full(self.num_envs, None, dtype=object)
+        final_obs[ended] = self._states[ended]
+        return {
+            "final_obs": final_obs,
+            "_final_obs": ended.copy(),
+            "final_info": {"cost": np.where(ended, costs, 0.0), "_cost": ended.copy()},
+            "_final_info": ended.copy(),
+            "cost": np.where(ended, 0.0, costs),
+            "_cost": ~ended,
+        }
+
+    def _checked(self, actions: ArrayLike) -> NDArray[np.int64]:
+        if not self._started:
+            raise ResetNeeded("No episode is running: call reset() before step().")
+        if self.autoreset_mode is AutoresetMode.DISABLED and self._ended.any():
+            raise ResetNeeded(
+                f"The episodes of copies {np.flatnonzero(self._ended).tolist()} have ended and autoreset is disabled: "
+                'call reset(options={"reset_mask": terminated | truncated}) before the next step().'
+            )
+        moves = np.asarray(actions)
+        if moves.shape != (self.num_envs,) or moves.dtype.kind not in "iu" or moves.min() < 0 or moves.max() > 3:
+            raise InvalidSetting(
+                f"actions must be {self.num_envs} whole numbers, shape ({self.num_envs},): "
+                f"0 left, 1 down, 2 right, 3 up; not {actions!r}."
+            )
+        return moves.astype(np.int64)
+
+    def _reset_mask(self, options: dict[str, Any] | None) -> NDArray[np.bool_]:
+        if options is None or "reset_mask" not in options:
+            return np.ones(self.num_envs, dtype=np.bool_)
+        mask = np.asarray(options["reset_mask"])
+        if mask.shape != (self.num_envs,) or mask.dtype != np.bool_ or not mask.any():
+            raise InvalidSetting(
+                f"reset_mask must be a bool array of shape ({self.num_envs},) with at least one True, not {mask!r}."
+            )
+        if not self._started:
+            raise ResetNeeded("The first reset() must start every copy: call it without a reset_mask.")
+        return mask

@@ -1,0 +1,59 @@
+"""The named errors: each says what is wrong and what to do, and leaves the caller's objects usable."""
+
+from __future__ import annotations
+
+
+class ConstrainedMaxentError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class InvalidSetting(ConstrainedMaxentError, ValueError):
+    """An argument or option has a value that makes no sense."""
+
+
+class InvalidData(ConstrainedMaxentError, ValueError):
+    """Arrays disagree in shape, length or type."""
+
+
+class NonFiniteValue(InvalidData):
+    """An observation, cost, reward or probability is NaN or infinite."""
+
+
+class MissingCost(ConstrainedMaxentError, LookupError):
+    """A constraint watches a cost that the environment did not report. A missing cost is never taken as 0."""
+
+
+class NotFitted(ConstrainedMaxentError, RuntimeError):
+    """An estimator is asked for an estimate before its first ``fit``."""
+
+
+class UnsupportedSpace(ConstrainedMaxentError, TypeError):
+    """An observation or action space cannot be handled by the chosen part."""
+
+
+class MissingTracker(ConstrainedMaxentError, TypeError):
+    """A constraint or objective wrapper has no ``TrackOccupancy`` below it."""
+
+
+class DuplicateName(ConstrainedMaxentError, ValueError):
+    """Two constraints carry the same name."""
+
+
+class UnknownAutoreset(ConstrainedMaxentError, ValueError):
+    """A vector environment does not say how it resets its sub-environments."""
+
+
+class InvalidMDP(InvalidData):
+    """Transition probabilities, start distribution or policy are not what a Markov decision process needs."""
+
+
+class DamagedCheckpoint(ConstrainedMaxentError, RuntimeError):
+    """A checkpoint file cannot be read: truncated, corrupt, or not a checkpoint."""
+
+
+class CheckpointMismatch(ConstrainedMaxentError, ValueError):
+    """A checkpoint belongs to another environment, agent or format version."""
+
+
+class InvalidRun(ConstrainedMaxentError, ValueError):
+    """A run folder lacks what is asked of it, or holds something else."""

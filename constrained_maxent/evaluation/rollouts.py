@@ -1,0 +1,77 @@
+"""Fresh rollouts of one policy: entropy and constraint values apart from training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from constrained_maxent.agents import PGP
+from constrained_maxent.agents.rollouts import Collector
+from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.evaluation.exact import Environment
+from constrained_maxent.evaluation.statistics import Estimate, bootstrap_mean
+from constrained_maxent.functionals import LinearCost
+from constrained_maxent.occupancy import estimator_config, estimator_from_config
+from constrained_maxent.types import Batch, Trajectory
+from constrained_maxent.wrappers import find_tracker
+
+
+@dataclass(frozen=True)
+class RolloutEvaluation:
+    """What a policy did on fresh episodes.
+
+    Attributes:
+        objective: of the occupancy estimated from all of them [nats]; a plug-in estimate, low for few episodes.
+        constraints: R by name; with an interval over episodes where R is linear in λ.
+        length: of the episodes [steps].
+        n_episodes: how many there were.
+    """
+
+    objective: float | None
+    constraints: Mapping[str, Estimate]
+    length: Estimate
+    n_episodes: int
+
+
+def evaluate_rollouts(env: Environment, agent: PGP, *, n_episodes: int, seed: int) -> RolloutEvaluation:
+    """Roll a policy out on its environment, without learning.
+
+    Args:
+        env: the wrapped environment; batches of whole episodes. Its occupancy estimate and multipliers change.
+        agent: whose policy acts.
+        n_episodes: at least so many episodes, in whole batches.
+        seed: of environment and actions.
+
+    Raises:
+        InvalidSetting: fewer than one episode, or batches of steps.
+    """
+    if n_episodes < 1:
+        raise InvalidSetting(f"episodes={n_episodes} must be at least 1.")
+    tracker = find_tracker(env)
+    collector, rng = Collector(env), np.random.default_rng(seed)
+    trajectories: list[Trajectory] = []
+    while len(trajectories) < n_episodes:
+        collector.restart(seed=seed + len(trajectories))
+        report = collector.collect(agent.policy, rng).report
+        if not report["whole_episodes"]:
+            raise InvalidSetting("Evaluation needs batches of whole episodes: give episodes_per_batch.")
+        assert tracker.last_batch is not None
+        trajectories += list(tracker.last_batch)
+    batch = Batch.from_trajectories(trajectories)
+    # Memory would mix in the occupancy of training.
+    config = {name: value for name, value in estimator_config(tracker.estimator).items() if name != "memory"}
+    estimator = estimator_from_config(config).bind(collector.observation_space, collector.action_space).fit(batch)
+    evaluation = tracker.problem.evaluate(estimator.measure())
+    constraints = {}
+    for name, constraint in tracker.problem.constraints.items():
+        functional = constraint.functional
+        if isinstance(functional, LinearCost) and isinstance(functional.observed, str):
+            costs = [float(t.weights @ t.costs[functional.observed]) - functional.limit for t in trajectories]
+            constraints[name] = bootstrap_mean(costs, seed=seed)
+        else:
+            value = evaluation.constraints[name]
+            constraints[name] = Estimate(value, value, value)
+    length = bootstrap_mean([len(trajectory) for trajectory in trajectories], seed=seed)
+    return RolloutEvaluation(evaluation.objective, constraints, length, len(trajectories))

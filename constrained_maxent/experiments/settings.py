@@ -1,0 +1,95 @@
+"""What can be set about a training run. The command line is made from this class."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from constrained_maxent.agents import PGPSettings
+from constrained_maxent.errors import InvalidRun, InvalidSetting
+from constrained_maxent.experiments.frozen_lake import Preset
+from constrained_maxent.occupancy import Scale
+from constrained_maxent.wrappers.tracker import Pairing
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainSettings:
+    """Settings of a training run."""
+
+    iterations: int = 15_000
+    """Batches to train on."""
+    seed: int = 0
+    """Seed of everything random."""
+    num_envs: int = 8
+    """Sub-environments that run in parallel."""
+
+    preset: Preset | None = None
+    """Named settings of a -PGP- environment; what is given here goes before them."""
+    pairing: Pairing | None = None
+    """Which estimate goes with which reward: "same", "split" (Algorithm 1) or "previous"."""
+    beta: float | None = None
+    """β of the quadratic penalty."""
+    limit: float | None = None
+    """Budget of the cost."""
+    episodes_per_batch: int | None = None
+    """Size of a batch in episodes; at least num-envs."""
+    steps_per_batch: int | None = None
+    """Size of a batch in steps, instead."""
+    discount: float | None = None
+    """γ of the occupancy."""
+    scale: Scale | None = None
+    """Scale of the occupancy: "normalised" or "truncated"."""
+    memory: float | None = None
+    """Share of the old occupancy estimate that each fit keeps, in [0, 1)."""
+    cost: str | None = None
+    """Key of info that carries the cost, for an environment without wrappers of its own; "cost" if it is there."""
+    env_kwargs: str = "{}"
+    """Further arguments of the environment, as a JSON object: '{"map_name": "8x8"}'."""
+
+    agent: PGPSettings = field(default_factory=PGPSettings)
+    """The agent."""
+
+    log_every: int = 10
+    """Iterations between rows of metrics.csv."""
+    evaluate_every: int = 100
+    """Iterations between exact evaluations, where the environment is finite and known."""
+    checkpoint_every: int = 1000
+    """Iterations between checkpoints."""
+
+    def __post_init__(self) -> None:
+        for name in ("iterations", "num_envs", "log_every", "evaluate_every", "checkpoint_every"):
+            if getattr(self, name) < 1:
+                raise InvalidSetting(f"{name.replace('_', '-')}={getattr(self, name)} must be at least 1.")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; ``from_json`` of it equals the settings."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> TrainSettings:
+        """The settings that ``to_json`` described.
+
+        Raises:
+            InvalidRun: names that are no settings, or values out of range.
+        """
+        unknown = set(content) - {entry.name for entry in fields(cls)}
+        if unknown:
+            raise InvalidRun(f"config.json has settings that do not exist: {', '.join(sorted(unknown))}.")
+        try:
+            return cls(**{**content, "agent": PGPSettings(**content.get("agent", {}))})
+        except (TypeError, InvalidSetting) as error:
+            raise InvalidRun(f"config.json has settings that make no sense: {error}") from error
+
+    def environment_kwargs(self) -> dict[str, Any]:
+        """The arguments of ``env_kwargs``, parsed."""
+        try:
+            kwargs = json.loads(self.env_kwargs)
+        except json.JSONDecodeError as error:
+            raise InvalidSetting(f"env-kwargs={self.env_kwargs!r} is not JSON: {error}.") from error
+        if not isinstance(kwargs, dict):
+            raise InvalidSetting(
+                f"env-kwargs={self.env_kwargs!r} must be a JSON object, for example '{{\"horizon\": 50}}'."
+            )
+        return kwargs

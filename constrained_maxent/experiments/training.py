@@ -1,0 +1,142 @@
+"""One training run: environment, agent, run folder. What ``cmaxent train`` does."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+from constrained_maxent.agents import PGP
+from constrained_maxent.errors import InvalidRun
+from constrained_maxent.evaluation import Evaluation, ExactProblem, exact_problem
+from constrained_maxent.experiments.environments import make_environment
+from constrained_maxent.experiments.recorder import Interrupt, Recorder
+from constrained_maxent.experiments.run_folder import RunFolder
+from constrained_maxent.experiments.settings import TrainSettings
+from constrained_maxent.wrappers import find_tracker
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run ended with.
+
+    Attributes:
+        folder: where everything is.
+        summary: the content of ``summary.json``.
+        agent: the trained agent.
+        problem: for exact evaluation, where there is one.
+        final: exact evaluation of the last policy.
+        interrupted: whether Ctrl-C ended it before its time.
+    """
+
+    folder: RunFolder
+    summary: Mapping[str, Any]
+    agent: PGP
+    problem: ExactProblem | None
+    final: Evaluation | None
+    interrupted: bool
+
+
+def train(env_id: str, settings: TrainSettings, folder: RunFolder, *, progress_bar: bool = False) -> Result:
+    """Train from the beginning, in a folder that ``RunFolder.create`` made."""
+    env = make_environment(env_id, settings)
+    agent = PGP(env, settings.agent, seed=settings.seed)
+    folder.write_json(folder.config_path, {"env_id": env_id, "settings": settings.to_json()})
+    return _run(env_id, settings, folder, agent, progress_bar=progress_bar)
+
+
+def resume(folder: RunFolder, *, iterations: int | None = None, progress_bar: bool = False) -> Result:
+    """Continue a run from its last checkpoint, to its number of iterations or to a new one.
+
+    Raises:
+        InvalidRun: no run folder, no checkpoint, or nothing is left to do.
+        DamagedCheckpoint, CheckpointMismatch: the checkpoint cannot be used. Nothing is changed then.
+    """
+    env_id, settings = load_config(folder)
+    if iterations is not None:
+        settings = replace(settings, iterations=iterations)
+    env = make_environment(env_id, settings)
+    agent = load_agent(folder, env)
+    if agent.iteration >= settings.iterations:
+        raise InvalidRun(
+            f"{folder.path} has done its {agent.iteration} iterations: give --iterations a larger number to go on."
+        )
+    folder.keep_metrics_until(agent.iteration)
+    folder.write_json(folder.config_path, {"env_id": env_id, "settings": settings.to_json()})
+    return _run(env_id, settings, folder, agent, progress_bar=progress_bar)
+
+
+def load_config(folder: RunFolder) -> tuple[str, TrainSettings]:
+    """Environment id and settings of a run. Raises InvalidRun if they are missing or make no sense."""
+    config = folder.read_config()
+    if not isinstance(config.get("env_id"), str) or not isinstance(config.get("settings"), dict):
+        raise InvalidRun(f"{folder.config_path} must have env_id and settings.")
+    return config["env_id"], TrainSettings.from_json(config["settings"])
+
+
+def load_agent(folder: RunFolder, env: gym.vector.VectorEnv[Any, Any, Any]) -> PGP:
+    """The agent of a run's checkpoint. Raises InvalidRun if there is none."""
+    if not folder.checkpoint_path.exists():
+        raise InvalidRun(f"{folder.path} has no checkpoint: the run ended before its first one.")
+    return PGP.load(folder.checkpoint_path, env)
+
+
+def _run(env_id: str, settings: TrainSettings, folder: RunFolder, agent: PGP, *, progress_bar: bool) -> Result:
+    problem = exact_problem(agent.env)
+    recorder = Recorder(folder, settings, problem, find_tracker(agent.env).problem.constraints)
+    begun, steps_before = time.perf_counter(), agent.timesteps
+    try:
+        with Interrupt() as interrupt:
+            agent.learn(
+                iterations=settings.iterations - agent.iteration,
+                callback=lambda learner, report: recorder(learner, report) and not interrupt.asked,
+                progress_bar=progress_bar,
+            )
+        recorder.checkpoint(agent)
+    finally:
+        recorder.close()
+        agent.env.close()
+    seconds = time.perf_counter() - begun
+    interrupted = agent.iteration < settings.iterations
+    final = problem.evaluate(agent.policy_table()) if problem is not None and agent.is_tabular else None
+    uniform = problem.evaluate_uniform() if problem is not None else None
+    summary = {
+        "env_id": env_id,
+        "status": "interrupted" if interrupted else "finished",
+        "seed": settings.seed,
+        "iterations": agent.iteration,
+        "timesteps": agent.timesteps,
+        "seconds": round(seconds, 2),
+        "steps_per_second": round((agent.timesteps - steps_before) / seconds, 1),
+        "estimate": recorder.last,
+        "exact": _plain(final),
+        "uniform_policy": _plain(uniform),
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("constrained-maxent", "gymnasium", "numpy", "torch")},
+        },
+        "settings": settings.to_json(),
+    }
+    folder.write_json(folder.summary_path, summary)
+    return Result(folder, summary, agent, problem, final, interrupted)
+
+
+def _plain(evaluation: Evaluation | None) -> dict[str, Any] | None:
+    if evaluation is None:
+        return None
+    return {
+        "objective": evaluation.objective,
+        "constraints": dict(evaluation.constraints),
+        "mass": evaluation.mass,
+    }
+
+
+def default_folder(env_id: str, seed: int) -> Path:
+    """Where a run goes if nothing is said."""
+    return Path("runs") / f"{env_id.replace('/', '-').replace(':', '-')}-seed{seed}"

@@ -1,0 +1,109 @@
+"""The contract of a functional F(λ): a value, and the derivative ∂F/∂λ at any point."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from constrained_maxent.errors import InvalidData, InvalidSetting
+from constrained_maxent.types import FloatArray, Measure, Points, as_array, require_finite
+
+
+@dataclass(frozen=True, eq=False)
+class Functional(ABC):
+    r"""A function :math:`F` of the occupancy measure :math:`\lambda`.
+
+    Subclasses implement ``_value`` and ``_derivative`` once; finite tables, sparse counts and samples of a continuous
+    density all reach them as a :class:`~constrained_maxent.types.Measure`.
+
+    Args:
+        limit: as a constraint the functional reads F(λ) ≤ ``limit``, in the units of F; an objective does not use it.
+
+    Raises:
+        InvalidSetting: a limit that is not finite.
+    """
+
+    _: KW_ONLY
+    limit: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not np.isfinite(self.limit):
+            raise InvalidSetting(f"limit={self.limit!r} must be a finite number.")
+
+    def value(self, occupancy: Measure | ArrayLike) -> float:
+        """:math:`F(λ)`.
+
+        Args:
+            occupancy: a measure, or a table λ(s, a) of shape ``(n_states, n_actions)``.
+        """
+        return float(self._value(as_measure(occupancy)))
+
+    def derivative(self, occupancy: Measure | ArrayLike, at: Points | None = None) -> FloatArray:
+        r""":math:`\partial F/\partial\lambda(s,a)` of the measure.
+
+        Args:
+            occupancy: a measure, or a table λ(s, a) of shape ``(n_states, n_actions)``.
+            at: where; by default the measure's own points, so that a table gives a table.
+
+        Returns:
+            float64 array of the shape of the points, read-only.
+        """
+        measure = as_measure(occupancy)
+        points = measure.points if at is None else at
+        return np.broadcast_to(self._derivative(measure, points), points.density.shape)
+
+    @abstractmethod
+    def _value(self, measure: Measure) -> float: ...
+
+    @abstractmethod
+    def _derivative(self, measure: Measure, points: Points) -> FloatArray: ...
+
+    def check(self, n_states: int, n_actions: int) -> None:
+        """Raise ``InvalidData`` if this functional does not fit a finite space of that size; by default it does."""
+
+
+def as_measure(occupancy: Measure | ArrayLike) -> Measure:
+    """A measure as it is; a table as the measure of all its cells."""
+    return occupancy if isinstance(occupancy, Measure) else Measure.from_table(occupancy)
+
+
+def table_at(table: FloatArray, points: Points) -> FloatArray:
+    """Entries of a table over all cells at the given points, in the points' shape."""
+    if points.cells is None:
+        if table.shape != points.density.shape:
+            raise InvalidData(
+                f"A table of shape {table.shape} does not fit an occupancy of shape {points.density.shape}."
+            )
+        return table
+    # Cells may run past a table of another size; NumPy would name an index, not the reason.
+    if points.cells.size and points.cells.max() >= table.size:
+        raise InvalidData(f"A table of {table.size} cells does not fit: the occupancy has a cell {points.cells.max()}.")
+    return table.reshape(-1)[points.cells]
+
+
+def frozen_table(name: str, values: ArrayLike) -> FloatArray:
+    """A read-only float64 copy of a table of shape ``(n_states, n_actions)``, checked."""
+    table = as_array(name, values, np.float64).copy()
+    if table.ndim != 2:
+        raise InvalidData(f"{name} must be a table of shape (n_states, n_actions), got shape {table.shape}.")
+    require_finite(name, table)
+    table.flags.writeable = False
+    return table
+
+
+def check_table(name: str, table: FloatArray, n_states: int, n_actions: int) -> None:
+    """Raise ``InvalidData`` unless the table has one entry per state and action."""
+    if table.shape != (n_states, n_actions):
+        raise InvalidData(
+            f"{name} has shape {table.shape}, but the environment has {n_states} states and {n_actions} actions: "
+            f"give a table of shape {(n_states, n_actions)}."
+        )
+
+
+def check_smoothing(smoothing: float) -> None:
+    """Raise ``InvalidSetting`` unless σ is a finite number of at least 0."""
+    if not 0.0 <= smoothing < np.inf:
+        raise InvalidSetting(f"smoothing={smoothing!r} must be a finite number of at least 0.")

@@ -1,0 +1,60 @@
+"""Kullback-Leibler divergence to a reference occupancy: closeness to an expert."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from constrained_maxent.errors import InvalidData
+from constrained_maxent.functionals.base import Functional, check_smoothing, check_table, frozen_table, table_at
+from constrained_maxent.types import FloatArray, Measure, Points
+
+
+@dataclass(frozen=True, eq=False)
+class KLDivergence(Functional):
+    r""":math:`\sum \lambda \log\frac{\lambda+\sigma}{\lambda_{\mathrm{ref}}+\sigma}`, the KL divergence of λ [nats].
+
+    Paper, *Apprenticeship Learning*. Both measures must be of the same scale. The smoothing keeps the divergence
+    finite where the reference is 0 and λ is not; ``smoothing=0`` is the divergence itself, infinite there.
+
+    Args:
+        reference: λ_ref(s, a), ``(n_states, n_actions)``, not negative.
+        limit: the constraint reads KL ≤ ``limit`` [nats].
+        smoothing: σ ≥ 0, in units of λ.
+
+    >>> KLDivergence([[0.5, 0.5]], smoothing=0.0).value([[0.5, 0.5]])
+    0.0
+    """
+
+    reference: ArrayLike
+    smoothing: float = 1e-6
+    _reference: FloatArray = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_smoothing(self.smoothing)
+        super().__post_init__()
+        reference = frozen_table("reference", self.reference)
+        if reference.size and reference.min() < 0.0:
+            raise InvalidData("reference must be an occupancy: its entries must not be negative.")
+        object.__setattr__(self, "_reference", reference)
+
+    def _log_ratio(self, points: Points) -> FloatArray:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.log(points.density + self.smoothing) - np.log(table_at(self._reference, points) + self.smoothing)
+        # 0/0 with sigma = 0: such a cell adds nothing to the value.
+        return np.where(np.isnan(ratio), 0.0, ratio)
+
+    def _value(self, measure: Measure) -> float:
+        # 0 log 0 = 0: with sigma = 0 the ratio of an empty cell is -inf.
+        log_ratio = np.where(measure.weights > 0.0, self._log_ratio(measure.points), 0.0)
+        return float(np.sum(measure.weights * log_ratio))
+
+    def _derivative(self, measure: Measure, points: Points) -> FloatArray:
+        smoothed = points.density + self.smoothing
+        share = np.divide(points.density, smoothed, out=np.ones_like(smoothed), where=smoothed > 0.0)
+        return self._log_ratio(points) + share
+
+    def check(self, n_states: int, n_actions: int) -> None:
+        check_table("reference", self._reference, n_states, n_actions)

@@ -1,0 +1,57 @@
+"""Entropy of the occupancy measure, the objective of the paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from scipy.special import xlogy
+
+from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.functionals.base import Functional, check_smoothing
+from constrained_maxent.types import FloatArray, Measure, Points
+
+Over = Literal["state-action", "state"]
+
+
+@dataclass(frozen=True, eq=False)
+class Entropy(Functional):
+    r""":math:`H(\lambda) = -\sum_{s,a} \lambda \log(\lambda + \sigma)` [nats] (paper eq. CME).
+
+    :math:`\lambda` need not sum to 1: the formula is applied to the masses as they are. The smoothing σ keeps the
+    pseudo-reward of a cell never seen at :math:`-\log\sigma` instead of infinity, and changes the value by at most
+    σ times the number of cells; ``smoothing=0`` is the entropy itself, for exact occupancies.
+
+    Args:
+        over: ``"state-action"``, or ``"state"`` for the entropy of the state marginal :math:`d(s)=\sum_a\lambda(s,a)`.
+        smoothing: σ ≥ 0, in units of λ.
+
+    >>> round(Entropy(smoothing=0.0).value([[0.5, 0.0], [0.25, 0.25]]), 4)  # 1.5 log 2
+    1.0397
+    """
+
+    over: Over = "state-action"
+    smoothing: float = 1e-6
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.over not in get_args(Over):
+            raise InvalidSetting(f"over={self.over!r} must be one of {', '.join(get_args(Over))}.")
+        check_smoothing(self.smoothing)
+
+    def _density(self, points: Points) -> FloatArray:
+        return points.density if self.over == "state-action" else points.state_density
+
+    def _value(self, measure: Measure) -> float:
+        density = self._density(measure.points)
+        # xlogy(w, 0) = 0 where w = 0; with sigma = 0 an unvisited cell adds nothing, as it should.
+        return -float(np.sum(xlogy(measure.weights, density + self.smoothing)))
+
+    def _derivative(self, measure: Measure, points: Points) -> FloatArray:
+        density = self._density(points)
+        smoothed = density + self.smoothing
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # sigma = 0 at an empty cell: the derivative of -x log x at 0 is +inf.
+            share = np.where(smoothed > 0.0, density / smoothed, 1.0)
+            return -np.log(smoothed) - share

@@ -1,0 +1,53 @@
+"""Estimates λ̂ of the occupancy measure from batches of trajectories."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.occupancy.base import OccupancyEstimator
+from constrained_maxent.occupancy.counts import Counts
+from constrained_maxent.occupancy.spaces import FiniteSpace
+from constrained_maxent.occupancy.weighting import Scale, Weighting
+
+__all__ = [
+    "Counts",
+    "FiniteSpace",
+    "OccupancyEstimator",
+    "Scale",
+    "Weighting",
+    "estimator_config",
+    "estimator_from_config",
+]
+
+
+_KINDS: dict[str, type[OccupancyEstimator]] = {"Counts": Counts}
+
+
+def estimator_from_config(config: Mapping[str, Any]) -> OccupancyEstimator:
+    """The estimator that ``{"kind": name, **get_params()}`` describes.
+
+    Raises:
+        InvalidSetting: unknown kind, or an argument that the kind does not have.
+    """
+    arguments = dict(config)
+    kind = arguments.pop("kind", None)
+    factory = kind if isinstance(kind, type) and issubclass(kind, OccupancyEstimator) else _KINDS.get(kind)
+    if factory is None:
+        raise InvalidSetting(f"{kind!r} is no occupancy estimator; there are {', '.join(_KINDS)}.")
+    try:
+        return factory(**arguments)
+    except TypeError as error:
+        raise InvalidSetting(f"{kind} does not take these arguments: {error}.") from error
+
+
+def estimator_config(estimator: OccupancyEstimator | Mapping[str, Any]) -> dict[str, Any]:
+    """Plain data that describes an unfitted estimator; what ``estimator_from_config`` takes.
+
+    An estimator of the user's own describes itself by its class.
+    """
+    if isinstance(estimator, OccupancyEstimator):
+        kind: str | type = type(estimator).__name__
+        if _KINDS.get(type(estimator).__name__) is not type(estimator):
+            kind = type(estimator)
+        return {"kind": kind, **estimator.get_params()}
+    return dict(estimator)

@@ -1,0 +1,121 @@
+"""The contract of an occupancy estimator: fit a batch, then tell λ̂ anywhere. scikit-learn's manners."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Self
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained_maxent.errors import InvalidSetting, NotFitted, UnsupportedSpace
+from constrained_maxent.types import Batch, FloatArray, IntArray, Measure, Points
+
+
+class OccupancyEstimator(ABC):
+    """An estimate λ̂ of the occupancy measure, refitted at the end of every batch.
+
+    The constructor only stores its arguments (``get_params``). ``bind`` tells the spaces, ``fit`` learns; what it
+    learnt has names that end in an underscore. λ̂(s, a) = ``mass_`` · exp(``log_prob``): the density integrates to 1,
+    the mass says how much of a full-length episode there is.
+    """
+
+    mass_: float
+    expected_costs_: dict[str, float]
+
+    @abstractmethod
+    def bind(self, observation_space: gym.Space[Any], action_space: gym.Space[Any]) -> Self:
+        """Prepare for the spaces of one (sub-)environment and forget everything learnt.
+
+        Raises:
+            UnsupportedSpace: this estimator cannot handle the space.
+        """
+
+    @abstractmethod
+    def fit(self, batch: Batch) -> Self:
+        r"""Estimate λ from a batch (paper eq. :math:`\lambda^{\mathrm{MC}}_H`-Est), and return the estimator itself."""
+
+    @abstractmethod
+    def log_prob(self, observations: NDArray[Any], actions: NDArray[Any]) -> FloatArray:
+        """Logarithm of λ̂ / mass_, ``(n,)``; -inf where nothing was seen.
+
+        Args:
+            observations: ``(n, ...)``.
+            actions: ``(n, ...)``.
+
+        Raises:
+            NotFitted: before the first ``fit``.
+        """
+
+    @abstractmethod
+    def points(
+        self, observations: NDArray[Any], actions: NDArray[Any], costs: Mapping[str, FloatArray] | None = None
+    ) -> Points:
+        """λ̂ at the given places, as functionals want it."""
+
+    @abstractmethod
+    def measure(self) -> Measure:
+        """The estimate as a whole, as functionals want it."""
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Any]:
+        """What was learnt: numbers, strings and NumPy arrays only."""
+
+    @abstractmethod
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Put back what ``state_dict`` returned. Call ``bind`` before."""
+
+    @abstractmethod
+    def get_params(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether λ̂ is a table over all cells, so that ``cell`` and ``encode`` number its entries."""
+        return False
+
+    def cell(self, observation: Any, action: Any) -> int:
+        """Number s·|A| + a of one step's cell; dense estimates only."""
+        raise UnsupportedSpace(f"{type(self).__name__} has no cells.")
+
+    def encode(self, observations: NDArray[Any], actions: NDArray[Any]) -> IntArray:
+        """Cell numbers s·|A| + a, ``(n,)``; finite spaces only."""
+        raise UnsupportedSpace(f"{type(self).__name__} has no cells.")
+
+    def table_shape(self) -> tuple[int, int] | None:
+        """(n_states, n_actions) of a finite space, ``None`` elsewhere."""
+        return None
+
+    @property
+    def is_fitted(self) -> bool:
+        return hasattr(self, "mass_")
+
+    def _require_fit(self) -> None:
+        if not self.is_fitted:
+            raise NotFitted(f"{type(self).__name__} has no estimate yet: call fit(batch) first.")
+
+    def _remember_costs(self, batch: Batch, memory: float) -> None:
+        """Update ⟨c, λ̂⟩ of each recorded cost, with the same memory as λ̂ itself."""
+        fresh = {name: float(batch.weights @ cost) / batch.n_episodes for name, cost in batch.costs.items()}
+        known = getattr(self, "expected_costs_", {})
+        self.expected_costs_ = {
+            name: memory * known[name] + (1.0 - memory) * new if name in known else new for name, new in fresh.items()
+        }
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
+        return f"{type(self).__name__}({arguments})"
+
+
+def check_memory(memory: float) -> None:
+    """Raise ``InvalidSetting`` unless memory lies in [0, 1)."""
+    if not 0.0 <= memory < 1.0:
+        raise InvalidSetting(f"memory={memory!r} must lie in [0, 1): the share of the old estimate that is kept.")
+
+
+def log_density(density: FloatArray, mass: float) -> FloatArray:
+    """log(λ / mass), -inf where λ = 0. Weights far into an episode may underflow, so that the mass itself is 0."""
+    with np.errstate(divide="ignore"):
+        return np.log(density / mass if mass > 0.0 else density)

@@ -1,0 +1,466 @@
+r"""Finite Markov decision processes, in which the occupancy measure of a policy is calculated instead of estimated.
+
+With :math:`T(s'|s,a)` the probability of moving on to :math:`s'`, the states of a policy :math:`\pi` follow
+
+.. math:: \rho_0 = \mu_0, \qquad \rho_{t+1}(s') = \sum_{s,a} \rho_t(s)\,\pi(a|s)\,T(s'|s,a), \qquad
+          \lambda(s,a) = \sum_{t<H} w_t\,\rho_t(s)\,\pi(a|s),
+
+with the weights :math:`w_t` of :class:`~constrained_maxent.occupancy.weighting.Weighting`. Rows of :math:`T` that sum
+to less than 1 end episodes, and :math:`\lambda` loses the mass of the steps that are never taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import gymnasium as gym
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import coo_array, csr_array, eye_array, issparse
+from scipy.sparse.linalg import SuperLU, splu
+
+from constrained_maxent.errors import InvalidMDP, InvalidSetting, NonFiniteValue
+from constrained_maxent.occupancy.horizon import find_horizon
+from constrained_maxent.occupancy.weighting import Scale, Weighting
+from constrained_maxent.oracle.toy_text import read_toy_text, split_outcomes
+
+Floats = NDArray[np.float64]
+Environment = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]
+Cost = Callable[[int, int, int], float]
+
+MODEL_TOLERANCE = 1e-9
+# Policies often come out of float32 networks, whose softmax sums to 1 no closer than this.
+POLICY_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class TabularMDP:
+    r"""A finite Markov decision process with known transition probabilities.
+
+    Episodes end with a *transition*, as in Gymnasium, and not by being in a state: row ``s * n_actions + a`` of
+    ``transition`` and of ``ending`` together are the distribution of the next state, and no action is taken in a state
+    that was entered through ``ending``. An episode that starts in a "terminal" state therefore takes one action there.
+
+    The arrays are copied, brought to float64 and made read-only. :func:`dataclasses.replace` gives a variant, for
+    example with another horizon.
+
+    Args:
+        transition: probability of moving on to s', sparse ``(n_states * n_actions, n_states)``.
+        ending: probability that the episode ends by entering s', sparse, of the same shape.
+        initial: distribution :math:`\mu_0` of the first state, ``(n_states,)``.
+        reward: expected reward, ``(n_states, n_actions)``.
+        discount: :math:`\gamma \in (0, 1]`, below 1 at infinite horizon.
+        horizon: longest episode [steps]; ``None`` means infinite.
+
+    Raises:
+        InvalidMDP: shapes disagree, or a distribution has a negative entry or does not sum to 1 within 1e-9.
+        NonFiniteValue: a probability or reward is NaN or infinite.
+        InvalidSetting: discount or horizon makes no sense.
+
+    >>> mdp = TabularMDP.from_arrays([[[0.5, 0.5]], [[0.0, 1.0]]], [1.0, 0.0], discount=0.5, terminal=[1])
+    >>> mdp
+    TabularMDP(n_states=2, n_actions=1, discount=0.5, horizon=None)
+    >>> mdp.occupancy([[1.0], [1.0]], scale="truncated").round(6).tolist()  # 1 + 1/4 + 1/16 + ...
+    [[1.333333], [0.0]]
+    """
+
+    transition: csr_array
+    ending: csr_array
+    initial: Floats
+    reward: Floats
+    discount: float
+    horizon: int | None = None
+
+    def __post_init__(self) -> None:
+        Weighting(discount=self.discount, horizon=self.horizon)
+        transition, ending = _canonical(self.transition), _canonical(self.ending)
+        initial, reward = np.array(self.initial, dtype=np.float64), np.array(self.reward, dtype=np.float64)
+
+        shape = _states_and_actions(transition, initial)
+        if ending.shape != transition.shape:
+            raise InvalidMDP(f"ending has shape {ending.shape}, transition {transition.shape}: they must agree.")
+        if reward.shape != shape:
+            raise InvalidMDP(f"reward has shape {reward.shape}, expected (n_states, n_actions) = {shape}.")
+        if not np.isfinite(reward).all():
+            raise NonFiniteValue("reward has an entry that is NaN or infinite.")
+        _require_distributions("initial", initial, initial.sum(keepdims=True), MODEL_TOLERANCE)
+        _require_distributions(
+            "transition + ending",
+            np.concatenate([transition.data, ending.data]),
+            (transition.sum(axis=1) + ending.sum(axis=1)).reshape(shape),
+            MODEL_TOLERANCE,
+        )
+
+        for array in (initial, reward, *_buffers(transition), *_buffers(ending)):
+            array.flags.writeable = False
+        horizon = None if self.horizon is None else int(self.horizon)
+        fields = {"transition": transition, "ending": ending, "initial": initial, "reward": reward, "horizon": horizon}
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def from_env(
+        cls, env: Environment, *, discount: float, horizon: int | Literal["auto"] | None = "auto"
+    ) -> TabularMDP:
+        """Read an environment that publishes its dynamics, as Gymnasium's toy-text environments do.
+
+        The unwrapped environment, scalar or vector, must have ``P``, ``{s: {a: [(probability, s', reward, terminated),
+        ...]}}``, and ``initial_state_distrib``. ``P`` is taken at its word: what wrappers change, and what an
+        environment does beside it (Taxi's ``fickle_passenger``), is not in the result.
+
+        Args:
+            env: the environment; it is neither reset nor stepped.
+            discount: the occupancy's discount.
+            horizon: longest episode [steps], ``None`` for infinite. ``"auto"`` takes the smallest of the
+                environment's time limits and its attribute ``horizon``, and ``None`` when it has neither.
+
+        Raises:
+            InvalidMDP: ``P`` or ``initial_state_distrib`` is missing or malformed.
+            InvalidSetting: no horizon was found, and the discount is 1.
+        """
+        source: Any = env.unwrapped
+        missing = [name for name in ("P", "initial_state_distrib") if not hasattr(source, name)]
+        if missing:
+            raise InvalidMDP(
+                f"{type(source).__name__} has no attribute {' and no '.join(missing)}, so its dynamics are unknown. "
+                "Give the transition probabilities to TabularMDP.from_arrays instead."
+            )
+        initial = np.asarray(source.initial_state_distrib, dtype=np.float64)
+        transition, ending, reward = read_toy_text(source.P, n_states=initial.size)
+        return cls(
+            transition=transition,
+            ending=ending,
+            initial=initial,
+            reward=reward,
+            discount=discount,
+            horizon=find_horizon(env) if horizon == "auto" else horizon,
+        )
+
+    @classmethod
+    def from_arrays(
+        cls,
+        transition: ArrayLike | csr_array,
+        initial: ArrayLike,
+        *,
+        discount: float,
+        horizon: int | None = None,
+        terminal: Collection[int] = (),
+    ) -> TabularMDP:
+        """Build an MDP from its transition probabilities; its reward is 0.
+
+        Args:
+            transition: p(s'|s,a), dense ``(n_states, n_actions, n_states)`` or any SciPy sparse array
+                ``(n_states * n_actions, n_states)`` with rows ``s * n_actions + a``. Every row sums to 1, also those
+                of terminal states: give these a self-loop.
+            initial: distribution of the first state, ``(n_states,)``. Mass on a terminal state is legal: such an
+                episode takes one action there, by its row of ``transition``.
+            discount: the occupancy's discount.
+            horizon: longest episode [steps]; ``None`` means infinite.
+            terminal: numbers of the states whose entry ends the episode.
+
+        Raises:
+            InvalidMDP, NonFiniteValue, InvalidSetting: as the class; or a terminal state that does not exist.
+        """
+        if not issparse(transition):
+            dense = np.asarray(transition, dtype=np.float64)
+            if dense.ndim != 3 or dense.shape[0] != dense.shape[2]:
+                raise InvalidMDP(f"transition has shape {dense.shape}, expected (n_states, n_actions, n_states).")
+            transition = dense.reshape(dense.shape[0] * dense.shape[1], dense.shape[2])
+        matrix, start = csr_array(transition), np.asarray(initial, dtype=np.float64)
+        n_states, n_actions = _states_and_actions(matrix, start)
+        states = np.array(list(terminal))
+        # A Boolean mask, one entry per state, would pass for the numbers 0 and 1.
+        numbers = states.ndim == 1 and states.dtype.kind in "iu"
+        if states.size and not (numbers and states.min() >= 0 and states.max() < n_states):
+            raise InvalidMDP(f"terminal={terminal!r} must list numbers of states, from 0 to {n_states - 1}.")
+        entries = matrix.tocoo()
+        going_on, ending = split_outcomes(entries, np.isin(entries.col, states))
+        return cls(
+            transition=going_on,
+            ending=ending,
+            initial=start,
+            reward=np.zeros((n_states, n_actions)),
+            discount=discount,
+            horizon=horizon,
+        )
+
+    @classmethod
+    def random(
+        cls,
+        n_states: int,
+        n_actions: int,
+        *,
+        seed: int | np.random.Generator,
+        discount: float,
+        horizon: int | None = None,
+        branching: int | None = None,
+    ) -> TabularMDP:
+        """Draw an MDP in which nothing terminates: a Garnet problem (Archibald, McKinnon and Thomas, 1995).
+
+        Each state-action pair leads to ``branching`` distinct states (default: all), with probabilities uniform on the
+        simplex; so is the start distribution.
+
+        Raises:
+            InvalidSetting: sizes below 1, or ``branching`` above ``n_states``.
+        """
+        branching = n_states if branching is None else branching
+        if n_states < 1 or n_actions < 1 or not 1 <= branching <= n_states:
+            raise InvalidSetting(f"{n_states=}, {n_actions=}, {branching=}: need at least 1, and branching ≤ n_states.")
+        rng = np.random.default_rng(seed)
+        rows = np.arange(n_states * n_actions)
+        successors = rng.permuted(np.tile(np.arange(n_states), (rows.size, 1)), axis=1)[:, :branching]
+        probability = rng.dirichlet(np.ones(branching), size=rows.size)
+        coordinates = (rows.repeat(branching), successors.ravel())
+        return cls.from_arrays(
+            coo_array((probability.ravel(), coordinates), shape=(rows.size, n_states)),
+            rng.dirichlet(np.ones(n_states)),
+            discount=discount,
+            horizon=horizon,
+        )
+
+    @property
+    def n_states(self) -> int:
+        """Number of states."""
+        return self.initial.size
+
+    @property
+    def n_actions(self) -> int:
+        """Number of actions, the same in every state."""
+        return int(self.reward.shape[1])
+
+    @property
+    def termination(self) -> Floats:
+        """Probability that the episode ends with this step, ``(n_states, n_actions)``."""
+        total: Floats = self.ending.sum(axis=1).reshape(self.reward.shape)
+        return total
+
+    @property
+    def outcomes(self) -> csr_array:
+        """p(s'|s,a) whether or not the episode goes on, sparse ``(n_states * n_actions, n_states)``."""
+        return self.transition + self.ending
+
+    @property
+    def reachable(self) -> NDArray[np.bool_]:
+        """States in which some policy takes an action within the horizon, ``(n_states,)``."""
+        mask = self.initial > 0.0
+        frontier = np.flatnonzero(mask)
+        # No state is further away than n_states - 1 steps, and the last step of an episode leads to no action.
+        for _ in range((self.horizon or self.n_states) - 1):
+            if not frontier.size:
+                break
+            rows = frontier[:, None] * self.n_actions + np.arange(self.n_actions)
+            successors = np.unique(self.transition[rows.ravel()].indices)
+            frontier = successors[~mask[successors]]
+            mask[frontier] = True
+        return mask
+
+    def weighting(self, scale: Scale = "normalised") -> Weighting:
+        """The weights of the time steps at this discount and horizon."""
+        return Weighting(discount=self.discount, horizon=self.horizon, scale=scale)
+
+    def tabulate(self, cost: Cost) -> Floats:
+        r"""Expected cost :math:`c(s,a) = \sum_{s'} p(s'|s,a)\,\mathrm{cost}(s,a,s')`, final steps included.
+
+        Args:
+            cost: function of observation, action and next observation, all whole numbers. It is called once per
+                possible outcome.
+
+        Returns:
+            float64 ``(n_states, n_actions)``, in the cost's unit.
+
+        Raises:
+            NonFiniteValue: the cost of a possible outcome is NaN or infinite.
+        """
+        outcomes = self.outcomes.tocoo()
+        table = np.zeros(self.n_states * self.n_actions)
+        for row, successor, probability in zip(outcomes.row, outcomes.col, outcomes.data, strict=True):
+            state, action = divmod(int(row), self.n_actions)
+            value = float(cost(state, action, int(successor)))
+            if not math.isfinite(value):
+                raise NonFiniteValue(f"cost({state}, {action}, {int(successor)}) is {value}: it must be finite.")
+            table[row] += probability * value
+        return table.reshape(self.n_states, self.n_actions)
+
+    def occupancy(self, policy: ArrayLike, *, scale: Scale = "normalised") -> Floats:
+        r"""Exact occupancy measure :math:`\lambda(s,a) = \sum_{t<H} w_t\,\rho_t(s)\,\pi_t(a|s)` of a policy.
+
+        At infinite horizon :math:`d = \sum_t \gamma^t \rho_t` solves :math:`(I - \gamma P_\pi^\top) d = \mu_0`.
+
+        Args:
+            policy: :math:`\pi(a|s)`, ``(n_states, n_actions)``; at finite horizon also one per time step,
+                ``(horizon, n_states, n_actions)``. Rows sum to 1 within 1e-6 and are used as they are.
+            scale: ``"normalised"`` or ``"truncated"``.
+
+        Returns:
+            float64 ``(n_states, n_actions)``. Its sum is ``weighting(scale).full_mass``, less what termination cuts.
+
+        Raises:
+            InvalidMDP: the policy has another shape, a negative entry, or a row that does not sum to 1.
+            NonFiniteValue: the policy has an entry that is NaN or infinite.
+            InvalidSetting: unknown scale.
+        """
+        weighting, pi = self.weighting(scale), self._require_policy(policy)
+        if self.horizon is None:
+            return weighting.constant * self._discounted_visits(self._factorise(pi))[:, None] * pi
+        occupancy = np.zeros((self.n_states, self.n_actions))
+        pi_t = self._over_time(pi)
+        weights = weighting.weights(np.arange(self.horizon))
+        for weight, rho, pi_now in zip(weights, self._state_distributions(pi_t), pi_t, strict=True):
+            occupancy += weight * rho[:, None] * pi_now
+        return occupancy
+
+    def policy_gradient(self, policy: ArrayLike, reward: ArrayLike, *, scale: Scale = "normalised") -> Floats:
+        r"""Derivative of :math:`\langle r, \lambda^\pi \rangle` in the entries of the policy.
+
+        By the policy gradient theorem it is the visits of a state times the action's value for the reward *r*,
+
+        .. math:: \frac{\partial \langle r, \lambda^\pi \rangle}{\partial \pi_t(a|s)} = w_t\,\rho_t(s)\,Q^r_t(s,a),
+                  \qquad Q^r_t(s,a) = r(s,a) + \gamma \sum_{s'} T(s'|s,a) \sum_{a'} \pi_{t+1}(a'|s')\,Q^r_{t+1}(s',a'),
+
+        summed over *t* for a stationary policy. Entries count as independent: the chain rule through a softmax, or
+        the like, keeps rows summing to 1.
+
+        Args:
+            policy: as in :meth:`occupancy`.
+            reward: ``(n_states, n_actions)``; a pseudo-reward :math:`\partial F/\partial\lambda` gives the derivative
+                of :math:`F(\lambda^\pi)`.
+            scale: scale of :math:`\lambda`.
+
+        Returns:
+            float64 of the policy's shape.
+
+        Raises:
+            InvalidMDP, NonFiniteValue, InvalidSetting: as in :meth:`occupancy`, and of the reward.
+        """
+        weighting, pi, r = self.weighting(scale), self._require_policy(policy), np.asarray(reward, dtype=np.float64)
+        if r.shape != self.reward.shape:
+            raise InvalidMDP(f"reward has shape {r.shape}, expected (n_states, n_actions) = {self.reward.shape}.")
+        if not np.isfinite(r).all():
+            raise NonFiniteValue("reward has an entry that is NaN or infinite.")
+        if self.horizon is None:
+            factors = self._factorise(pi)
+            value = factors.solve((pi * r).sum(axis=1))
+            visits = weighting.constant * self._discounted_visits(factors)
+            gradient: Floats = visits[:, None] * (r + self.discount * self._expected(value))
+            return gradient
+
+        pi_t = self._over_time(pi)
+        rho_t = list(self._state_distributions(pi_t))
+        gradient_t = np.empty_like(pi_t)
+        # Weights stand inside the values here, w_t Q_t = w_t r + T w_{t+1} V_{t+1}: no weight is divided by another.
+        value = np.zeros(self.n_states)
+        for t, weight in reversed(list(enumerate(weighting.weights(np.arange(self.horizon))))):
+            action_value = weight * r + self._expected(value)
+            gradient_t[t] = rho_t[t][:, None] * action_value
+            value = (pi_t[t] * action_value).sum(axis=1)
+        return gradient_t if pi.ndim == 3 else gradient_t.sum(axis=0)
+
+    def occupancy_torch(self, policy: torch.Tensor, *, scale: Scale = "normalised") -> torch.Tensor:
+        """:meth:`occupancy` of a tensor, differentiable once in the policy.
+
+        Args:
+            policy: as in :meth:`occupancy`, of any floating dtype. Take softmax in float64 for an exact result.
+            scale: ``"normalised"`` or ``"truncated"``.
+
+        Returns:
+            float64 tensor ``(n_states, n_actions)`` on the policy's device; the work itself is done on the CPU.
+
+        Raises:
+            InvalidMDP, NonFiniteValue, InvalidSetting: as in :meth:`occupancy`; ``InvalidSetting`` also from a
+                backward pass that is asked for second derivatives.
+        """
+        occupancy: torch.Tensor = _Occupancy.apply(policy.double(), self, scale)  # type: ignore[no-untyped-call]
+        return occupancy
+
+    def __repr__(self) -> str:
+        sizes = f"n_states={self.n_states}, n_actions={self.n_actions}"
+        return f"TabularMDP({sizes}, discount={self.discount}, horizon={self.horizon})"
+
+    def _require_policy(self, policy: ArrayLike) -> Floats:
+        table = np.asarray(policy, dtype=np.float64)
+        stationary = (self.n_states, self.n_actions)
+        shapes = [stationary] if self.horizon is None else [stationary, (self.horizon, *stationary)]
+        if table.shape not in shapes:
+            raise InvalidMDP(f"policy has shape {table.shape}, expected {' or '.join(map(str, shapes))}.")
+        _require_distributions("policy", table, table.sum(axis=-1), POLICY_TOLERANCE)
+        return table
+
+    def _over_time(self, policy: Floats) -> Floats:
+        return np.broadcast_to(policy, (self.horizon or 0, self.n_states, self.n_actions))
+
+    def _expected(self, value: Floats) -> Floats:
+        """Expectation of a value of the next state, 0 where the episode ends: ``(n_states, n_actions)``."""
+        expected: Floats = (self.transition @ value).reshape(self.n_states, self.n_actions)
+        return expected
+
+    def _state_distributions(self, pi_t: Floats) -> Iterator[Floats]:
+        """The distributions of the states at times 0, 1, …, as many as policies: ``(n_states,)`` each."""
+        rho = self.initial
+        for pi in pi_t:
+            yield rho
+            rho = (rho[:, None] * pi).ravel() @ self.transition
+
+    def _factorise(self, policy: Floats) -> SuperLU:
+        r"""Sparse factors of :math:`I - \gamma P_\pi`, which is regular because :math:`\gamma < 1`."""
+        rows = np.arange(0, policy.size + 1, self.n_actions)
+        mix_actions = csr_array((policy.ravel(), np.arange(policy.size), rows), shape=(self.n_states, policy.size))
+        return splu((eye_array(self.n_states) - self.discount * (mix_actions @ self.transition)).tocsc())
+
+    def _discounted_visits(self, factors: SuperLU) -> Floats:
+        visits: Floats = factors.solve(self.initial, trans="T")
+        # Rounding may leave −1e-17 where a state is never visited; an occupancy is not negative.
+        return np.maximum(visits, 0.0)
+
+
+class _Occupancy(torch.autograd.Function):
+    """Exact occupancy as a node of torch's graph: its backward pass is the policy gradient theorem."""
+
+    @staticmethod
+    def forward(ctx: Any, policy: torch.Tensor, mdp: TabularMDP, scale: Scale) -> torch.Tensor:
+        ctx.save_for_backward(policy)
+        ctx.mdp, ctx.scale = mdp, scale
+        return torch.from_numpy(mdp.occupancy(policy.numpy(force=True), scale=scale)).to(policy.device)
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        # torch's own once_differentiable lets ⟨r, λ⟩ with constant r pass, and its second derivative would read 0.
+        if torch.is_grad_enabled():
+            raise InvalidSetting("occupancy_torch has no second derivative: call backward without create_graph=True.")
+        (policy,) = ctx.saved_tensors
+        gradient = ctx.mdp.policy_gradient(policy.numpy(force=True), cotangent.numpy(force=True), scale=ctx.scale)
+        return torch.from_numpy(gradient).to(policy.device), None, None
+
+
+def _canonical(matrix: Any) -> csr_array:
+    copy = csr_array(matrix, dtype=np.float64, copy=True)
+    copy.sum_duplicates()
+    copy.eliminate_zeros()
+    return copy
+
+
+def _buffers(matrix: csr_array) -> tuple[NDArray[Any], ...]:
+    return matrix.data, matrix.indices, matrix.indptr
+
+
+def _states_and_actions(transition: csr_array, initial: Floats) -> tuple[int, int]:
+    rows, n_states = map(int, transition.shape)
+    if initial.shape != (n_states,):
+        raise InvalidMDP(f"initial has shape {initial.shape}, but transition leads to {n_states} states.")
+    if not rows or not n_states or rows % n_states:
+        raise InvalidMDP(f"transition has shape {transition.shape}, expected (n_states * n_actions, n_states).")
+    return n_states, rows // n_states
+
+
+def _require_distributions(what: str, probabilities: Floats, totals: Floats, tolerance: float) -> None:
+    if not np.isfinite(probabilities).all():
+        raise NonFiniteValue(f"{what} has a probability that is NaN or infinite.")
+    if (probabilities < 0.0).any():
+        raise InvalidMDP(f"{what} has a negative probability, {probabilities.min()}.")
+    wrong = np.argwhere(np.abs(totals - 1.0) > tolerance)
+    if wrong.size:
+        first = tuple(map(int, wrong[0]))
+        raise InvalidMDP(f"{what} must sum to 1, but at index {first} it sums to {float(totals[first])!r}.")

@@ -1,0 +1,174 @@
+r"""Penalties :math:`\mathcal L(R)` of a constraint :math:`R(\lambda) \le 0`: value, slope, and update at a batch's end.
+
+Each is an immutable strategy. ``updated`` returns the penalty to use from the next batch on, so multipliers change
+without side effects. Because the penalty lives in the wrapper, every agent gets all four.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
+
+from constrained_maxent.errors import InvalidSetting
+
+
+@dataclass(frozen=True)
+class Penalty(ABC):
+    """The contract: ``value`` and ``slope`` of a violation, and what the penalty becomes after a batch."""
+
+    @abstractmethod
+    def value(self, violation: float) -> float:
+        """ℒ(R), to be added to what is minimised [nats]."""
+
+    @abstractmethod
+    def slope(self, violation: float) -> float:
+        """ℒ'(R), which multiplies the pseudo-reward of the constraint."""
+
+    def updated(self, violation: float) -> Self:
+        """The penalty for the next batch, given R of this one. Fixed penalties return themselves."""
+        return self
+
+    def to_config(self) -> dict[str, Any]:
+        """Plain data from which ``penalty_from_config`` makes an equal penalty."""
+        return {"kind": type(self).__name__, **asdict(self)}
+
+
+@dataclass(frozen=True)
+class Quadratic(Penalty):
+    r""":math:`\beta [R]_+^2`, the paper's method (eq. PEN).
+
+    Not β/2: the proofs in the paper's appendix halve it, its algorithm does not.
+
+    Args:
+        beta: β ≥ 0 [nats / R²].
+
+    >>> Quadratic(0.5).value(2.0), Quadratic(0.5).slope(2.0), Quadratic(0.5).slope(-1.0)
+    (2.0, 2.0, 0.0)
+    """
+
+    beta: float
+
+    def __post_init__(self) -> None:
+        _require_nonnegative(beta=self.beta)
+
+    def value(self, violation: float) -> float:
+        return self.beta * max(violation, 0.0) ** 2
+
+    def slope(self, violation: float) -> float:
+        return 2.0 * self.beta * max(violation, 0.0)
+
+
+@dataclass(frozen=True)
+class Exact(Penalty):
+    r""":math:`\beta [R]_+`, the non-smooth exact penalty (paper, appendix *Unified Penalty Framework*).
+
+    Args:
+        beta: β ≥ 0 [nats / R]. Exact once it exceeds the constraint's multiplier.
+    """
+
+    beta: float
+
+    def __post_init__(self) -> None:
+        _require_nonnegative(beta=self.beta)
+
+    def value(self, violation: float) -> float:
+        return self.beta * max(violation, 0.0)
+
+    def slope(self, violation: float) -> float:
+        """β where R > 0; at R = 0 the sub-gradient 0."""
+        return self.beta if violation > 0.0 else 0.0
+
+
+@dataclass(frozen=True)
+class Lagrangian(Penalty):
+    r""":math:`\mu R`, with dual ascent :math:`\mu \leftarrow [\mu + \eta R]_0^{\mu_{\max}}` per batch: primal-dual.
+
+    Args:
+        learning_rate: η ≥ 0, step of the multiplier [nats / R²]; 0 keeps it as it is.
+        multiplier: μ at the start, from 0 to ``largest`` [nats / R].
+        largest: upper bound of μ, for projection; ``inf`` for none.
+    """
+
+    learning_rate: float
+    multiplier: float = 0.0
+    largest: float = math.inf
+
+    def __post_init__(self) -> None:
+        _require_nonnegative(learning_rate=self.learning_rate, multiplier=self.multiplier)
+        if not self.largest > 0.0:
+            raise InvalidSetting(f"largest={self.largest!r} must be above 0.")
+        if self.multiplier > self.largest:
+            raise InvalidSetting(f"multiplier={self.multiplier!r} must not exceed largest={self.largest!r}.")
+
+    def value(self, violation: float) -> float:
+        return self.multiplier * violation
+
+    def slope(self, violation: float) -> float:
+        return self.multiplier
+
+    def updated(self, violation: float) -> Self:
+        raised = self.multiplier + self.learning_rate * violation
+        return replace(self, multiplier=min(max(raised, 0.0), self.largest))
+
+
+@dataclass(frozen=True)
+class AugmentedLagrangian(Penalty):
+    r""":math:`\frac{1}{4\beta}([\mu + 2\beta R]_+^2 - \mu^2)`, which is :math:`\beta[R]_+^2` at μ = 0.
+
+    After each batch :math:`\mu \leftarrow [\mu + \eta R]_+`, with the classical step η = 2β unless one is given
+    (sampled violations want a smaller one).
+
+    Args:
+        beta: β > 0 [nats / R²].
+        learning_rate: η ≥ 0, step of the multiplier [nats / R²]; ``None`` for 2β.
+        multiplier: μ ≥ 0 at the start [nats / R].
+    """
+
+    beta: float
+    learning_rate: float | None = None
+    multiplier: float = 0.0
+
+    def __post_init__(self) -> None:
+        _require_nonnegative(beta=self.beta, multiplier=self.multiplier)
+        if self.beta == 0.0:
+            raise InvalidSetting("beta=0 makes no augmented Lagrangian: take Lagrangian, or a beta above 0.")
+        if self.learning_rate is not None:
+            _require_nonnegative(learning_rate=self.learning_rate)
+
+    def value(self, violation: float) -> float:
+        return (self.slope(violation) ** 2 - self.multiplier**2) / (4.0 * self.beta)
+
+    def slope(self, violation: float) -> float:
+        return max(self.multiplier + 2.0 * self.beta * violation, 0.0)
+
+    def updated(self, violation: float) -> Self:
+        step = 2.0 * self.beta if self.learning_rate is None else self.learning_rate
+        return replace(self, multiplier=max(self.multiplier + step * violation, 0.0))
+
+
+_KINDS: dict[str, type[Penalty]] = {kind.__name__: kind for kind in (Quadratic, Exact, Lagrangian, AugmentedLagrangian)}
+
+
+def penalty_from_config(config: Mapping[str, Any]) -> Penalty:
+    """The penalty that ``to_config`` described.
+
+    Raises:
+        InvalidSetting: unknown kind, or arguments that it does not take.
+    """
+    arguments = dict(config)
+    name = arguments.pop("kind", None)
+    if name not in _KINDS:
+        raise InvalidSetting(f"{name!r} is no penalty; there are {', '.join(_KINDS)}.")
+    try:
+        return _KINDS[name](**arguments)
+    except TypeError as error:
+        raise InvalidSetting(f"{name} does not take these arguments: {error}.") from error
+
+
+def _require_nonnegative(**values: float) -> None:
+    for name, value in values.items():
+        if not 0.0 <= value < math.inf:
+            raise InvalidSetting(f"{name}={value!r} must be a finite number of at least 0.")

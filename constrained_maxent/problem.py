@@ -1,0 +1,175 @@
+r"""Adds up objective, constraints and penalties: the penalised problem and its pseudo-reward. The only place that does.
+
+.. math:: P(\lambda) = -F(\lambda) + \sum_i \mathcal L_i(R_i(\lambda)), \qquad
+   r = -\frac{\partial P}{\partial\lambda}
+     = \frac{\partial F}{\partial\lambda} - \sum_i \mathcal L_i'(R_i)\,\frac{\partial R_i}{\partial\lambda}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from constrained_maxent.errors import DuplicateName, InvalidSetting
+from constrained_maxent.functionals import Functional, LinearCost
+from constrained_maxent.functionals.base import as_measure
+from constrained_maxent.penalties import Penalty
+from constrained_maxent.types import FloatArray, IntArray, Measure, Points
+
+OBJECTIVE = "objective"
+"""Name of the objective's part of the pseudo-reward."""
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """R(λ) = F(λ) - limit ≤ 0, with the penalty that enforces it.
+
+    Args:
+        functional: F, convex, with its ``limit``.
+        penalty: ℒ.
+    """
+
+    functional: Functional
+    penalty: Penalty
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The penalised problem at one λ.
+
+    Attributes:
+        objective: F(λ), to be maximised; ``None`` without an objective.
+        constraints: R_i(λ) by name; satisfied where ≤ 0.
+        penalty: Σ ℒ_i(R_i), with the penalties as they were.
+    """
+
+    objective: float | None
+    constraints: Mapping[str, float]
+    penalty: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Term:
+    """One part of the pseudo-reward: a coefficient times the derivative of a functional."""
+
+    functional: Functional
+    coefficient: float
+    table: FloatArray | None
+    """Coefficient times derivative on every cell, flat; ``None`` where cells do not determine it."""
+
+    @property
+    def cost(self) -> str | None:
+        """Name of the observed cost that is the derivative, if it is one."""
+        observed = self.functional.observed if isinstance(self.functional, LinearCost) else None
+        return observed if isinstance(observed, str) else None
+
+
+class PseudoReward:
+    r"""The pseudo-reward :math:`r(s,a)` of one estimate of λ, by parts: ``objective`` and each constraint's name.
+
+    Made by :meth:`Problem.pseudo_reward`. The parts add up to the pseudo-reward.
+    """
+
+    def __init__(self, measure: Measure, terms: Mapping[str, tuple[Functional, float]]) -> None:
+        self._measure = measure
+        is_table = measure.points.cells is None and measure.weights.ndim == 2
+        self._terms: dict[str, _Term] = {}
+        for name, (functional, coefficient) in terms.items():
+            term = _Term(functional, coefficient, None)
+            if is_table and term.cost is None:
+                table = coefficient * functional.derivative(measure) if coefficient else np.zeros(measure.weights.shape)
+                term = replace(term, table=table.reshape(-1))
+            self._terms[name] = term
+        self.is_tabular = is_table
+        """Whether cell numbers and observed costs are enough to look every part up."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._terms)
+
+    def at(self, points: Points) -> dict[str, FloatArray]:
+        """Parts of the pseudo-reward at many points, each of the points' shape."""
+        return {
+            name: term.coefficient * term.functional.derivative(self._measure, points)
+            if term.coefficient
+            else np.zeros(points.density.shape)
+            for name, term in self._terms.items()
+        }
+
+    def at_cells(self, cells: IntArray, costs: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+        """The same by cell numbers, ``(n,)``; needs ``is_tabular``."""
+        return {
+            name: term.table[cells] if term.table is not None else term.coefficient * costs[term.cost]  # type: ignore[index]
+            for name, term in self._terms.items()
+        }
+
+    def at_cell(self, cell: int, costs: Mapping[str, float]) -> dict[str, float]:
+        """The same for one cell: what a scalar environment asks for on every step."""
+        return {
+            name: term.table.item(cell) if term.table is not None else term.coefficient * costs[term.cost]  # type: ignore[index]
+            for name, term in self._terms.items()
+        }
+
+
+@dataclass
+class Problem:
+    """The constrained problem: one objective, constraints by name.
+
+    Args:
+        objective: F, concave, to be maximised; ``None`` for none.
+        constraints: by name.
+    """
+
+    objective: Functional | None = None
+    constraints: dict[str, Constraint] = field(default_factory=dict)
+
+    def set_objective(self, objective: Functional) -> None:
+        """Raises DuplicateName: there is an objective already."""
+        if self.objective is not None:
+            raise DuplicateName("This stack has an objective already: put one objective wrapper on it.")
+        self.objective = objective
+
+    def add_constraint(self, name: str, constraint: Constraint) -> None:
+        """Raises DuplicateName: the name is taken. InvalidSetting: it is not usable as a key of ``info``."""
+        if name in self.constraints:
+            raise DuplicateName(f"A constraint named {name!r} is there already: give this one another name=.")
+        if not name.isidentifier() or name in (OBJECTIVE, "ready"):
+            raise InvalidSetting(f"name={name!r} must be an identifier other than 'objective' and 'ready'.")
+        self.constraints[name] = constraint
+
+    @property
+    def term_names(self) -> tuple[str, ...]:
+        """Names of the pseudo-reward's parts."""
+        return ((OBJECTIVE,) if self.objective is not None else ()) + tuple(self.constraints)
+
+    def evaluate(self, occupancy: Measure | FloatArray) -> Evaluation:
+        """Objective, constraint values and penalty at λ."""
+        measure = as_measure(occupancy)
+        violations = {
+            name: constraint.functional.value(measure) - constraint.functional.limit
+            for name, constraint in self.constraints.items()
+        }
+        return Evaluation(
+            objective=None if self.objective is None else self.objective.value(measure),
+            constraints=violations,
+            penalty=sum((self.constraints[name].penalty.value(value) for name, value in violations.items()), 0.0),
+        )
+
+    def pseudo_reward(self, occupancy: Measure | FloatArray, evaluation: Evaluation) -> PseudoReward:
+        """The pseudo-reward at λ; ``evaluation`` is that of the same λ."""
+        terms = {} if self.objective is None else {OBJECTIVE: (self.objective, 1.0)}
+        for name, constraint in self.constraints.items():
+            terms[name] = (constraint.functional, -constraint.penalty.slope(evaluation.constraints[name]))
+        return PseudoReward(as_measure(occupancy), terms)
+
+    def update_penalties(self, evaluation: Evaluation) -> bool:
+        """Let multipliers follow the violations; True if any penalty changed."""
+        updated = {
+            name: replace(constraint, penalty=constraint.penalty.updated(evaluation.constraints[name]))
+            for name, constraint in self.constraints.items()
+        }
+        changed = any(updated[name].penalty != constraint.penalty for name, constraint in self.constraints.items())
+        self.constraints.update(updated)
+        return changed

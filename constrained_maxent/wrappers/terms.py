@@ -1,0 +1,53 @@
+"""What the objective and constraint wrappers, scalar and vector, declare to the tracker below them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+import gymnasium as gym
+from numpy.typing import ArrayLike
+
+from constrained_maxent.errors import InvalidSetting, MissingTracker
+from constrained_maxent.functionals import Functional, KLDivergence, L2Distance
+from constrained_maxent.penalties import Penalty, penalty_from_config
+from constrained_maxent.wrappers.tracker import OccupancyTracker
+
+Divergence = Literal["kl", "l2"]
+
+
+def find_tracker(env: gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]) -> OccupancyTracker:
+    """The tracker of the nearest ``TrackOccupancy`` in a stack of wrappers.
+
+    Raises:
+        MissingTracker: there is none.
+    """
+    layer: Any = env
+    while not isinstance(tracker := layer.__dict__.get("tracker"), OccupancyTracker):
+        if not isinstance(layer, (gym.Wrapper, gym.vector.VectorWrapper)):
+            raise MissingTracker(f"There is no TrackOccupancy in {env}: wrap env = TrackOccupancy(env, ...) first.")
+        layer = layer.env
+    return tracker
+
+
+def as_penalty(penalty: Penalty | Mapping[str, Any]) -> Penalty:
+    """A penalty as it is, or from its plain data."""
+    if isinstance(penalty, Penalty):
+        return penalty
+    if isinstance(penalty, Mapping):
+        return penalty_from_config(penalty)
+    raise InvalidSetting(f"penalty={penalty!r} must be a Penalty, such as penalties.Quadratic(beta=10.0).")
+
+
+def penalty_config(penalty: Penalty | Mapping[str, Any]) -> Penalty | dict[str, Any]:
+    """Plain data of the package's own penalties, so that a spec can be written as JSON; a user's own stays itself."""
+    known = as_penalty(penalty)
+    return known.to_config() if type(known).__module__ == Penalty.__module__ else known
+
+
+def imitation(reference: ArrayLike, divergence: Divergence, limit: float) -> Functional:
+    """The functional of an imitation constraint."""
+    if divergence not in get_args(Divergence):
+        raise InvalidSetting(f"divergence={divergence!r} must be one of {', '.join(get_args(Divergence))}.")
+    kind = KLDivergence if divergence == "kl" else L2Distance
+    return kind(reference, limit=limit)

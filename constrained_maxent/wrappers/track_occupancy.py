@@ -1,0 +1,321 @@
+"""Watches trajectories, refits λ̂ at the end of every batch and puts the pseudo-reward into ``info``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any, SupportsFloat
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.error import ResetNeeded
+from gymnasium.utils import RecordConstructorArgs
+
+from constrained_maxent.errors import InvalidData, InvalidSetting, MissingCost, NonFiniteValue
+from constrained_maxent.functionals.linear import CostFunction
+from constrained_maxent.occupancy import (
+    Counts,
+    OccupancyEstimator,
+    Scale,
+    Weighting,
+    estimator_config,
+    estimator_from_config,
+)
+from constrained_maxent.occupancy.horizon import find_horizon
+from constrained_maxent.occupancy.spaces import as_row
+from constrained_maxent.types import Batch, require_finite
+from constrained_maxent.wrappers.tracker import OccupancyTracker, Pairing, check_batch_size
+
+NEW_BATCH = "new_batch"
+"""``reset(options={NEW_BATCH: True})`` forgets the batch under way: for an agent whose policy has just changed."""
+
+
+class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """The foundation of every stack: objective and constraint wrappers above it declare what it optimises.
+
+    Every step's ``info`` gets ``pseudo_reward`` (a finite float, 0.0 before the first fit), its parts
+    ``pseudo_reward_<term>``, and ``pseudo_reward_ready``: whether it belongs to the gradient of the policy that acts.
+    The last step of a batch also gets ``batch``, see
+    :meth:`~constrained_maxent.wrappers.tracker.OccupancyTracker.close`; with it come ``sub_environments`` (zeros here)
+    and ``started_ago``: how many calls of ``step`` before the last one each trajectory's first action was taken.
+
+    An episode ends when it is terminated or truncated, or by a bare ``reset()`` (then it counts as truncated). If that
+    completes a batch, the ``info`` of the reset carries it.
+
+    Args:
+        env: the environment. Costs must come from it or from wrappers below this one.
+        estimator: the occupancy estimate; it is copied unfitted. Plain data ``{"kind": "Counts", ...}`` does as well.
+        episodes_per_batch: size of a batch in whole episodes, or
+        steps_per_batch: in steps [steps]: episodes longer than a batch continue in the next.
+        discount: γ ∈ (0, 1], the weights of λ; see :class:`~constrained_maxent.occupancy.Weighting`.
+        horizon: steps of the longest episode [steps]; found out from the environment if not given.
+        scale: ``"normalised"`` or ``"truncated"``.
+        pairing: ``"same"``, ``"split"`` or ``"previous"``: which estimate goes with which reward.
+
+    Raises:
+        InvalidSetting: arguments out of range.
+        UnsupportedSpace: the estimator cannot handle a space.
+        MissingCost, NonFiniteValue, InvalidData: from ``step``, if the environment misbehaves. The episode is forgotten
+            as far as no estimate contains it yet, and ``reset`` makes the environment usable again.
+
+    >>> env = gym.make("FrozenLake-v1", is_slippery=False)
+    >>> env = TrackOccupancy(env, episodes_per_batch=1)
+    >>> _ = env.reset(seed=0)
+    >>> for action in (2, 1):  # right, then down into a hole: the episode and the batch end
+    ...     *_, info = env.step(action)
+    >>> info["batch"]["episodes"], info["batch"]["steps"]
+    (1, 2)
+    """
+
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        estimator: OccupancyEstimator | Mapping[str, Any] | None = None,
+        *,
+        episodes_per_batch: int | None = None,
+        steps_per_batch: int | None = None,
+        discount: float = 0.99,
+        horizon: int | None = None,
+        scale: Scale = "normalised",
+        pairing: Pairing = "same",
+    ) -> None:
+        config = estimator_config(Counts() if estimator is None else estimator)
+        RecordConstructorArgs.__init__(
+            self,
+            estimator=config,
+            episodes_per_batch=episodes_per_batch,
+            steps_per_batch=steps_per_batch,
+            discount=discount,
+            horizon=horizon,
+            scale=scale,
+            pairing=pairing,
+        )
+        gym.Wrapper.__init__(self, env)
+        check_batch_size(episodes_per_batch, steps_per_batch, pairing=pairing)
+        weighting = Weighting(discount, find_horizon(env) if horizon is None else horizon, scale)
+        bound = estimator_from_config(config).bind(env.observation_space, env.action_space)
+        self.tracker = OccupancyTracker(bound, weighting, pairing=pairing)
+        """The engine: estimate, problem, iteration."""
+        self._episodes_per_batch = episodes_per_batch
+        self._steps_per_batch = steps_per_batch
+        self._has_cells = bound.table_shape() is not None
+        self._has_functions = False
+        self._observation: Any = None
+        self._state_row: Any = None
+        self._needs_reset = True
+        self._time = 0
+        self._calls = 0
+        self._forget_batch()
+
+    def _forget_batch(self) -> None:
+        self._observations: list[Any] = []
+        self._actions: list[Any] = []
+        self._costs: dict[str, list[float]] = {key: [] for key in self.tracker.cost_sources}
+        self._lengths: list[int] = []
+        self._starts: list[int] = []
+        self._ends: list[tuple[bool, bool]] = []
+        self._first_calls: list[int] = []
+        self._fragment = 0  # steps of the unfinished trajectory that are in this batch
+        self._n_first = 0
+
+    # Gymnasium's interface.
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Reset the environment. An unfinished episode counts as truncated, unless ``options`` asks for a new batch."""
+        self.tracker.seal()
+        if not self._observations:
+            self._forget_batch()  # by now the wrappers above have declared their costs
+        self._has_functions = any(map(callable, self.tracker.cost_sources.values()))
+        options = dict(options or {})
+        new_batch = bool(options.pop(NEW_BATCH, False))
+        observation, info = self.env.reset(seed=seed, options=options or None)
+        self._needs_reset = True
+        self._observe(observation)
+        if new_batch:
+            self._forget_batch()
+            self.tracker.restart_batch()
+        elif self._fragment:
+            self._end_trajectory(terminated=False, truncated=True)
+            self._close_if_complete(info)
+        self._time = 0
+        self._needs_reset = False
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Step the environment, record the step, and add the pseudo-reward to ``info``."""
+        if self._needs_reset:
+            raise ResetNeeded("Call reset() before step(): no episode is under way.")
+        # Layers below may change an action in place.
+        taken = action if isinstance(action, (int, np.integer)) else deepcopy(action)
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self._needs_reset = True  # until the step has proved sound
+        try:
+            self._record(taken, observation, reward, info)
+        except Exception:
+            self._drop_fragment()
+            raise
+        done = bool(terminated or truncated)
+        if done:
+            self._end_trajectory(bool(terminated), bool(truncated))
+        self._close_if_complete(info)
+        self._needs_reset = done
+        return observation, reward, terminated, truncated, info
+
+    # Recording.
+
+    def _observe(self, observation: Any) -> None:
+        """Keep what the next action will be taken on."""
+        self._state_row = self._checked_row(observation)
+        # Only cost functions see observations as they are; environments may reuse their buffers.
+        self._observation = deepcopy(observation) if self._has_functions else None
+
+    def _checked_row(self, observation: Any) -> Any:
+        row = as_row(self.env.observation_space, observation)
+        if not isinstance(row, int):
+            require_finite("The observation", row)
+        return row
+
+    def _record(self, action: Any, observation: Any, reward: SupportsFloat, info: dict[str, Any]) -> None:
+        tracker = self.tracker
+        horizon = tracker.weighting.horizon
+        if horizon is not None and self._time >= horizon:
+            raise InvalidSetting(f"An episode runs past horizon={horizon}: give TrackOccupancy the true horizon=.")
+        if not math.isfinite(reward):
+            raise NonFiniteValue(f"The environment returned the reward {reward}.")
+        costs = {
+            key: observed_cost(source, self._observation, action, observation, info)
+            for key, source in tracker.cost_sources.items()
+        }
+        state_row, action_row = self._state_row, as_row(self.env.action_space, action)
+        parts = self._parts(state_row, action_row, costs)
+        self._observe(observation)
+
+        # Nothing is stored before everything has proved sound.
+        self._observations.append(state_row)
+        self._actions.append(action_row)
+        for key, cost in costs.items():
+            self._costs[key].append(cost)
+        self._fragment += 1
+        self._time += 1
+        self._calls += 1
+
+        total = 0.0
+        for name, part in parts.items():
+            total += part
+            info[f"pseudo_reward_{name}"] = part
+        info["pseudo_reward"] = total
+        info["pseudo_reward_ready"] = tracker.live_is_ready
+
+    def _parts(self, state_row: Any, action_row: Any, costs: Mapping[str, float]) -> dict[str, float]:
+        """The live pseudo-reward by parts. Raises InvalidData: observation or action is outside its space."""
+        live, estimator = self.tracker.live, self.tracker.estimator
+        if live is not None and live.is_tabular and type(state_row) is type(action_row) is int:
+            return live.at_cell(estimator.cell(state_row, action_row), costs)
+        rows = np.asarray(state_row)[None], np.asarray(action_row)[None]
+        if live is None:
+            if self._has_cells:
+                estimator.encode(*rows)
+            return dict.fromkeys(self.tracker.problem.term_names, 0.0)
+        if live.is_tabular:
+            return live.at_cell(int(estimator.encode(*rows)[0]), costs)
+        parts = live.at(estimator.points(*rows, {key: np.array([cost]) for key, cost in costs.items()}))
+        return {name: float(part[0]) for name, part in parts.items()}
+
+    # Trajectories and batches.
+
+    def _drop_fragment(self) -> None:
+        """Forget the steps of the unfinished trajectory."""
+        if self._fragment:
+            for column in (self._observations, self._actions, *self._costs.values()):
+                del column[-self._fragment :]
+            self._fragment = 0
+
+    def _end_trajectory(self, terminated: bool, truncated: bool) -> None:
+        """The steps recorded since the last trajectory ended are one; its episode may go on (neither flag)."""
+        if self._fragment:
+            self._lengths.append(self._fragment)
+            self._starts.append(self._time - self._fragment)
+            self._ends.append((terminated, truncated))
+            self._first_calls.append(self._calls - self._fragment)
+            self._fragment = 0
+
+    def _close_if_complete(self, info: dict[str, Any]) -> None:
+        """End the first half, or the batch, if it is complete."""
+        if self._episodes_per_batch is not None:
+            size, count = self._episodes_per_batch, len(self._lengths)
+        else:
+            assert self._steps_per_batch is not None
+            size, count = self._steps_per_batch, len(self._observations)
+        try:
+            if not self._n_first and count >= size // 2 and self.tracker.pairing == "split":
+                self._end_trajectory(terminated=False, truncated=False)
+                self._n_first = len(self._lengths)
+                self.tracker.fit_half(self._batch())
+            if count >= size:
+                self._end_trajectory(terminated=False, truncated=False)
+                info["batch"] = self._close_batch()
+        except Exception:
+            # What failed on these steps once would fail on them again.
+            self._forget_batch()
+            raise
+
+    def _close_batch(self) -> dict[str, Any]:
+        batch = self._batch()
+        report = self.tracker.close(batch, n_first=self._n_first)
+        report["sub_environments"] = [0] * len(batch)
+        report["started_ago"] = [self._calls - 1 - call for call in self._first_calls]
+        report["whole_episodes"] = self._steps_per_batch is None
+        self._forget_batch()
+        return report
+
+    def _batch(self) -> Batch:
+        lengths = np.array(self._lengths)
+        starts = np.array(self._starts)
+        # Times run from each trajectory's start: global positions minus where the trajectory begins, plus its start.
+        offsets = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
+        weights = self.tracker.weighting.weights(np.arange(len(offsets)) + offsets)
+        terminated, truncated = np.array(self._ends).T
+        episodes = None
+        if self._steps_per_batch is not None:
+            episodes = self.tracker.count_episodes(starts, lengths, terminated | truncated)
+        return Batch(
+            observations=np.array(self._observations),
+            actions=np.array(self._actions),
+            lengths=lengths,
+            weights=weights,
+            costs={key: np.array(cost) for key, cost in self._costs.items()},
+            starts=starts,
+            terminated=terminated,
+            truncated=truncated,
+            episodes=episodes,
+        )
+
+
+def observed_cost(
+    source: str | CostFunction, observation: Any, action: Any, next_observation: Any, info: Mapping[str, Any]
+) -> float:
+    """The cost of one step, from ``info`` or from a function; checked.
+
+    Raises:
+        MissingCost: ``info`` has no such key.
+        InvalidData: not a number.
+        NonFiniteValue: NaN or infinite.
+    """
+    if isinstance(source, str):
+        if source not in info:
+            raise MissingCost(
+                f"The environment reported no info[{source!r}] (it reported: {', '.join(sorted(info)) or 'nothing'}). "
+                "A cost must be there on every step; give cost= another key or a function "
+                "(observation, action, next_observation)."
+            )
+        cost = info[source]
+    else:
+        cost = source(observation, action, next_observation)
+    try:
+        value = float(cost)
+    except (TypeError, ValueError) as error:
+        raise InvalidData(f"The cost {source!r} must be a number, got {cost!r}.") from error
+    if not math.isfinite(value):
+        raise NonFiniteValue(f"The cost {source!r} is {value}.")
+    return value

@@ -1,0 +1,262 @@
+"""Batches in, pseudo-rewards out: the engine that ``TrackOccupancy`` and its vector twin share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained_maxent.errors import CheckpointMismatch, InvalidData, InvalidSetting
+from constrained_maxent.functionals import Functional, LinearCost
+from constrained_maxent.functionals.linear import CostFunction
+from constrained_maxent.occupancy import OccupancyEstimator, Weighting
+from constrained_maxent.penalties import Penalty
+from constrained_maxent.problem import Constraint, Evaluation, Problem, PseudoReward
+from constrained_maxent.types import Batch, FloatArray, IntArray
+
+Pairing = Literal["split", "same", "previous"]
+"""Which estimate goes with which reward: fitted on the batch's first half and used on its second (the paper's
+Algorithm 1), fitted on the whole batch and handed over at its end, or fitted on the batch before and live."""
+
+
+class OccupancyTracker:
+    """Fits λ̂ at the end of every batch and turns it into the pseudo-rewards of the penalised problem.
+
+    Args:
+        estimator: bound to the spaces already.
+        weighting: discount weights and scale.
+        pairing: see :data:`Pairing`.
+
+    Attributes:
+        problem: objective and constraints, which the wrappers above ``TrackOccupancy`` declare.
+        iteration: batches closed so far.
+        live: the pseudo-reward of the latest fit, ``None`` before the first.
+        live_is_ready: whether ``live`` belongs to the gradient of the policy that acts now.
+        cost_sources: where each recorded cost comes from: a key of ``info``, or a function.
+        last_batch: the batch closed last.
+    """
+
+    def __init__(self, estimator: OccupancyEstimator, weighting: Weighting, *, pairing: Pairing) -> None:
+        if pairing not in get_args(Pairing):
+            raise InvalidSetting(f"pairing={pairing!r} must be one of {', '.join(get_args(Pairing))}.")
+        self.estimator = estimator
+        self.weighting = weighting
+        self.pairing = pairing
+        self.problem = Problem()
+        self.iteration = 0
+        self.live: PseudoReward | None = None
+        self.live_is_ready = False
+        self.cost_sources: dict[str, str | CostFunction] = {}
+        self.last_batch: Batch | None = None
+        self._evaluation: Evaluation | None = None
+        self._half_is_fitted = False
+        self._is_open = True
+
+    # Declarations, by the wrappers above.
+
+    def set_objective(self, objective: Functional) -> None:
+        """Declare the objective, before the first reset."""
+        self._require_open()
+        self._require_fit(objective)
+        self.problem.set_objective(objective)
+
+    def add_constraint(self, name: str, functional: Functional, penalty: Penalty) -> None:
+        """Declare a constraint, before the first reset. A cost that is a function is recorded under ``<name>()``."""
+        self._require_open()
+        self._require_fit(functional)
+        sources: dict[str, str | CostFunction] = {}
+        if isinstance(functional, LinearCost) and functional.observed is not None:
+            observed = functional.observed
+            # The parentheses keep functions apart from keys of info of the same name.
+            key = observed if isinstance(observed, str) else f"{name}()"
+            functional, sources = replace(functional, cost=key), {key: observed}
+        self.problem.add_constraint(name, Constraint(functional, penalty))
+        self.cost_sources |= sources
+
+    def _require_open(self) -> None:
+        if not self._is_open:
+            raise InvalidSetting(
+                "Objective and constraints are declared before the first reset(): wrap first, then reset."
+            )
+
+    def _require_fit(self, functional: Functional) -> None:
+        shape = self.estimator.table_shape()
+        if shape is not None:
+            functional.check(*shape)
+
+    def seal(self) -> None:
+        """The environment is in use: nothing more can be declared."""
+        self._is_open = False
+
+    # Batches.
+
+    def fit_half(self, first_half: Batch) -> None:
+        """Pairing ``split``: fit the first half as soon as it is complete, so that the second gets live rewards."""
+        self._fit(first_half)
+        self._half_is_fitted = self.live_is_ready = True
+
+    def close(self, batch: Batch, *, n_first: int) -> dict[str, Any]:
+        """End a batch: fit, evaluate, hand over the rewards, let penalties follow.
+
+        Args:
+            batch: the trajectories, in the order in which they started.
+            n_first: how many of them are the first half; only pairing ``split`` asks.
+
+        Returns:
+            ``info["batch"]``: iteration, episodes, steps, objective, constraints (R by name), multipliers (ℒ' by name),
+            penalty, discount; and one entry per trajectory in each of the lists ``pseudo_rewards``, ``ready`` and
+            ``weights`` (w_t of each step).
+        """
+        try:
+            return self._close(batch, n_first)
+        finally:
+            self.restart_batch()
+
+    def _close(self, batch: Batch, n_first: int) -> dict[str, Any]:
+        if self.pairing == "previous":
+            rewards = self._rewards_of(batch)
+            ready = [self.live is not None] * len(batch)
+            evaluation = self._fit(batch)
+        else:
+            if self.pairing == "same":
+                self._fit(batch)
+            elif not self._half_is_fitted:
+                self._fit(batch.take(0, n_first))
+            assert self._evaluation is not None
+            evaluation = self._evaluation
+            rewards = self._rewards_of(batch)
+            ready = [self.pairing == "same" or i >= n_first for i in range(len(batch))]
+        report = {
+            "iteration": self.iteration,
+            "episodes": len(batch),
+            "steps": batch.n_steps,
+            "objective": evaluation.objective,
+            "constraints": dict(evaluation.constraints),
+            "multipliers": {
+                name: constraint.penalty.slope(evaluation.constraints[name])
+                for name, constraint in self.problem.constraints.items()
+            },
+            "penalty": evaluation.penalty,
+            "discount": self.weighting.discount,
+            # Lists, not arrays: Gymnasium's vector environments stack arrays of info and fail on unequal lengths.
+            "pseudo_rewards": batch.split(rewards),
+            "ready": ready,
+            "weights": batch.split(batch.weights),
+        }
+        self.iteration += 1
+        self.last_batch = batch
+        if self.problem.update_penalties(evaluation):
+            self._refresh()
+        return report
+
+    def restart_batch(self) -> None:
+        """The batch under way is forgotten: its second half has no estimate of its own any more."""
+        self._half_is_fitted = False
+        self.live_is_ready = self.pairing == "previous" and self.live is not None
+
+    def count_episodes(self, starts: IntArray, lengths: IntArray, ended: NDArray[np.bool_]) -> float:
+        """Whole episodes that a batch of fragments stands for.
+
+        If every episode lasts the whole horizon, steps tell it without noise; else the number of episodes
+        begun is, on average over batches, what the sum of weights belongs to.
+
+        Args:
+            starts: time of each fragment's first step within its episode, ``(n_trajectories,)`` [steps].
+            lengths: their steps, ``(n_trajectories,)``.
+            ended: whether their episodes end with them, ``(n_trajectories,)``.
+        """
+        horizon = self.weighting.horizon
+        if horizon is not None and not (ended & (starts + lengths < horizon)).any():
+            return float(lengths.sum()) / horizon
+        return max(float(np.count_nonzero(starts == 0)), 1.0)
+
+    def _fit(self, batch: Batch) -> Evaluation:
+        self.estimator.fit(batch)
+        return self._refresh()
+
+    def _refresh(self) -> Evaluation:
+        """Recompute the live pseudo-reward from the estimate and the penalties as they are now."""
+        measure = self.estimator.measure()
+        self._evaluation = self.problem.evaluate(measure)
+        self.live = self.problem.pseudo_reward(measure, self._evaluation)
+        return self._evaluation
+
+    def _rewards_of(self, batch: Batch) -> FloatArray:
+        if self.live is None:
+            return np.zeros(batch.n_steps)
+        if self.live.is_tabular:
+            parts = self.live.at_cells(self.estimator.encode(batch.observations, batch.actions), batch.costs)
+        else:
+            parts = self.live.at(self.estimator.points(batch.observations, batch.actions, batch.costs))
+        return sum(parts.values(), np.zeros(batch.n_steps))
+
+    # Checkpoints.
+
+    def state_dict(self) -> dict[str, Any]:
+        """What continues a run at a batch's end: estimate, multipliers, iteration. Plain data and arrays."""
+        return {
+            "estimator": self.estimator.state_dict(),
+            "multipliers": self._multipliers(),
+            "terms": list(self.problem.term_names),
+            "iteration": self.iteration,
+        }
+
+    def _multipliers(self) -> dict[str, float]:
+        return {
+            name: constraint.penalty.multiplier
+            for name, constraint in self.problem.constraints.items()
+            if hasattr(constraint.penalty, "multiplier")
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Put back what ``state_dict`` returned.
+
+        Raises:
+            CheckpointMismatch: it belongs to other constraints, spaces or another estimator. Nothing is changed then.
+        """
+        if list(state["terms"]) != list(self.problem.term_names):
+            raise CheckpointMismatch(
+                f"The checkpoint was made with the terms {', '.join(state['terms'])}; this environment has "
+                f"{', '.join(self.problem.term_names)}. Build the same stack of wrappers."
+            )
+        here = self._multipliers()
+        if state["multipliers"].keys() != here.keys():
+            raise CheckpointMismatch(
+                f"The checkpoint has multipliers of the constraints {', '.join(state['multipliers']) or 'none'}, this "
+                f"environment of {', '.join(here) or 'none'}: give the constraints the same penalties."
+            )
+        try:
+            self.estimator.load_state_dict(state["estimator"])
+        except InvalidData as error:
+            raise CheckpointMismatch(f"The checkpoint's occupancy does not fit this environment: {error}") from error
+        for name, multiplier in state["multipliers"].items():
+            constraint = self.problem.constraints[name]
+            penalty: Any = constraint.penalty
+            self.problem.constraints[name] = replace(constraint, penalty=replace(penalty, multiplier=multiplier))
+        self.iteration = int(state["iteration"])
+        self.live = self._evaluation = None
+        if self.estimator.is_fitted:
+            self._refresh()
+        self.restart_batch()
+
+
+def check_batch_size(
+    episodes_per_batch: int | None, steps_per_batch: int | None, *, pairing: str, num_envs: int = 1
+) -> None:
+    """Raise ``InvalidSetting`` unless exactly one batch size is given and pairing and environments can use it."""
+    if (episodes_per_batch is None) == (steps_per_batch is None):
+        raise InvalidSetting("Give one of episodes_per_batch= (whole episodes) and steps_per_batch= (steps).")
+    name = "episodes_per_batch" if steps_per_batch is None else "steps_per_batch"
+    size = episodes_per_batch if steps_per_batch is None else steps_per_batch
+    if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
+        raise InvalidSetting(f"{name}={size!r} must be a whole number of at least 1.")
+    if pairing == "split" and size < 2:
+        raise InvalidSetting(f"pairing='split' needs two halves: {name} must be at least 2.")
+    if size < num_envs:
+        raise InvalidSetting(
+            f"{name}={size} is less than the {num_envs} sub-environments, so that batches would end faster than one "
+            f"per step: take {name} of at least {num_envs}, or fewer sub-environments."
+        )

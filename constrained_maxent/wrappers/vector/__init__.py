@@ -1,0 +1,19 @@
+"""The same wrappers for vector environments; one occupancy estimate serves all sub-environments."""
+
+from constrained_maxent.wrappers.vector.terms import (
+    ConvexConstraint,
+    CostConstraint,
+    EntropyObjective,
+    ImitationConstraint,
+    PseudoReward,
+)
+from constrained_maxent.wrappers.vector.track_occupancy import TrackOccupancy
+
+__all__ = [
+    "ConvexConstraint",
+    "CostConstraint",
+    "EntropyObjective",
+    "ImitationConstraint",
+    "PseudoReward",
+    "TrackOccupancy",
+]

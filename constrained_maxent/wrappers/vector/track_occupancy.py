@@ -1,0 +1,357 @@
+"""``TrackOccupancy`` for vector environments: one occupancy estimate shared by all sub-environments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.error import ResetNeeded
+from gymnasium.utils import RecordConstructorArgs
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import iterate
+from numpy.typing import NDArray
+
+from constrained_maxent.errors import InvalidData, InvalidSetting, MissingCost, NonFiniteValue, UnknownAutoreset
+from constrained_maxent.occupancy import (
+    Counts,
+    OccupancyEstimator,
+    Scale,
+    Weighting,
+    estimator_config,
+    estimator_from_config,
+)
+from constrained_maxent.occupancy.horizon import find_horizon
+from constrained_maxent.occupancy.spaces import as_row, as_rows
+from constrained_maxent.types import Batch, FloatArray, require_finite
+from constrained_maxent.wrappers.track_occupancy import NEW_BATCH, observed_cost
+from constrained_maxent.wrappers.tracker import OccupancyTracker, Pairing, check_batch_size
+from constrained_maxent.wrappers.vector.recorder import Columns, VectorRecorder, join
+
+
+class TrackOccupancy(gym.vector.VectorWrapper[Any, Any, Any, Any, Any], RecordConstructorArgs):
+    """The foundation of a vector stack; see the scalar :class:`~constrained_maxent.wrappers.TrackOccupancy`.
+
+    ``infos`` gets the arrays ``pseudo_reward``, ``pseudo_reward_<term>`` and ``pseudo_reward_ready``, each
+    ``(num_envs,)`` with its mask ``_<key>``. A batch is one of the whole vector: on its last step ``infos["batch"]`` is
+    a dictionary, whose lists have one entry per trajectory, in the order in which episodes *started*:
+    ``sub_environments`` says where each ran, ``started_ago`` how many calls of ``step`` before the last one its first
+    action was taken.
+
+    All three autoreset modes: in ``NEXT_STEP`` the ignored step after a reset is never recorded; in ``SAME_STEP`` the
+    last step's cost comes from ``final_info``; in ``DISABLED`` episodes start by
+    ``reset(options={"reset_mask": mask})``.
+    After an error, all sub-environments must be reset.
+
+    Args:
+        env: the vector environment.
+        estimator, episodes_per_batch, steps_per_batch, discount, horizon, scale, pairing: as in the scalar wrapper. The
+            batch size counts all sub-environments together and must be at least their number.
+
+    Raises:
+        UnknownAutoreset: ``metadata["autoreset_mode"]`` does not say how sub-environments are reset.
+        InvalidSetting, UnsupportedSpace, MissingCost, NonFiniteValue, InvalidData: as in the scalar wrapper.
+    """
+
+    def __init__(
+        self,
+        env: gym.vector.VectorEnv[Any, Any, Any],
+        estimator: OccupancyEstimator | Mapping[str, Any] | None = None,
+        *,
+        episodes_per_batch: int | None = None,
+        steps_per_batch: int | None = None,
+        discount: float = 0.99,
+        horizon: int | None = None,
+        scale: Scale = "normalised",
+        pairing: Pairing = "same",
+    ) -> None:
+        config = estimator_config(Counts() if estimator is None else estimator)
+        RecordConstructorArgs.__init__(
+            self,
+            estimator=config,
+            episodes_per_batch=episodes_per_batch,
+            steps_per_batch=steps_per_batch,
+            discount=discount,
+            horizon=horizon,
+            scale=scale,
+            pairing=pairing,
+        )
+        gym.vector.VectorWrapper.__init__(self, env)
+        check_batch_size(episodes_per_batch, steps_per_batch, pairing=pairing, num_envs=env.num_envs)
+        self._autoreset_mode = autoreset_mode(env)
+        weighting = Weighting(discount, find_horizon(env) if horizon is None else horizon, scale)
+        bound = estimator_from_config(config).bind(env.single_observation_space, env.single_action_space)
+        self.tracker = OccupancyTracker(bound, weighting, pairing=pairing)
+        """The engine: estimate, problem, iteration."""
+        self._episodes_per_batch = episodes_per_batch
+        self._steps_per_batch = steps_per_batch
+        self._has_cells = bound.table_shape() is not None
+        self._recorder = VectorRecorder(env.num_envs)
+        self._first_half: Columns | None = None
+        self._observations: Any = None
+        self._state_rows: NDArray[Any] | None = None
+
+    # Gymnasium's interface.
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Reset all sub-environments, or those of ``options["reset_mask"]``.
+
+        Unfinished episodes count as truncated, unless ``options`` asks for a new batch.
+        """
+        self.tracker.seal()
+        options = dict(options or {})
+        new_batch = bool(options.pop(NEW_BATCH, False))
+        mask = np.array(options.get("reset_mask", np.ones(self.num_envs, dtype=bool)), dtype=bool)
+        if new_batch and not mask.all():
+            raise InvalidSetting(
+                f"A new batch starts in all sub-environments: give {NEW_BATCH!r} without 'reset_mask'."
+            )
+        if self._state_rows is None and not mask.all():
+            raise ResetNeeded("Call reset() without a reset_mask first, and after an error.")
+        observations, infos = self.env.reset(seed=seed, options=options or None)
+        self._state_rows = None  # until the observations have proved sound
+        rows = self._checked_rows(observations)
+        if new_batch:
+            self._recorder = VectorRecorder(self.num_envs)
+            self._first_half = None
+            self.tracker.restart_batch()
+        recorder = self._recorder
+        # An episode of no steps is none; the others end here.
+        recorder.drop(mask & (recorder.time == 0))
+        recorder.end(mask, np.zeros(self.num_envs, dtype=bool))
+        recorder.start(mask)
+        self._close_if_complete(infos)
+        self._observe(observations, rows)
+        return observations, infos
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Step all sub-environments, record the step, and add the pseudo-rewards to ``infos``."""
+        if self._state_rows is None:
+            raise ResetNeeded("Call reset() before step(): no episode is under way.")
+        # Layers below may change the actions in place.
+        taken = deepcopy(actions) if self._observations is not None else None
+        action_rows = as_rows(self.single_action_space, actions)
+        observations, rewards, terminated, truncated, infos = self.env.step(actions)
+        try:
+            self._record(taken, action_rows, observations, rewards, terminated, truncated, infos)
+        except Exception:
+            self._recorder.drop(np.ones(self.num_envs, dtype=bool))
+            self._state_rows = None
+            raise
+        return observations, rewards, terminated, truncated, infos
+
+    # Recording.
+
+    def _checked_rows(self, observations: Any) -> NDArray[Any]:
+        rows = as_rows(self.single_observation_space, observations)
+        require_finite("The observations", rows)
+        return rows
+
+    def _observe(self, observations: Any, rows: NDArray[Any]) -> None:
+        """Keep what the next actions will be taken on."""
+        self._state_rows = rows
+        # Only cost functions see observations as they are; environments may reuse their buffers.
+        has_functions = any(map(callable, self.tracker.cost_sources.values()))
+        self._observations = deepcopy(observations) if has_functions else None
+
+    def _record(
+        self,
+        actions: Any,
+        action_rows: Any,
+        observations: Any,
+        rewards: Any,
+        terminated: Any,
+        truncated: Any,
+        infos: Any,
+    ) -> None:
+        recorder, tracker = self._recorder, self.tracker
+        active = recorder.active
+        horizon = tracker.weighting.horizon
+        if horizon is not None and (recorder.time[active] >= horizon).any():
+            raise InvalidSetting(f"An episode runs past horizon={horizon}: give TrackOccupancy the true horizon=.")
+        if not np.isfinite(rewards).all():
+            raise NonFiniteValue("The environment returned a reward that is not finite.")
+        done = np.logical_or(terminated, truncated) & active
+        costs = {
+            key: self._costs(source, actions, observations, done, active, infos)
+            for key, source in tracker.cost_sources.items()
+        }
+        assert self._state_rows is not None
+        parts = self._live_parts(self._state_rows, action_rows, costs)
+        rows = self._checked_rows(observations)
+        if self._autoreset_mode is AutoresetMode.SAME_STEP:
+            for i in np.flatnonzero(done).tolist():
+                require_finite(
+                    "The observation", np.asarray(as_row(self.single_observation_space, infos["final_obs"][i]))
+                )
+
+        # Nothing is stored before everything has proved sound.
+        self._add_rewards(infos, parts, active)
+        columns = {"observation": self._state_rows, "action": action_rows}
+        recorder.record(columns | {_column(key): cost for key, cost in costs.items()})
+        recorder.end(done, np.asarray(terminated, dtype=bool))
+        self._observe(observations, rows)
+        if self._autoreset_mode is AutoresetMode.SAME_STEP:
+            recorder.start(done)
+        elif self._autoreset_mode is AutoresetMode.NEXT_STEP:
+            # They were between two episodes, so this call reset them.
+            recorder.start(~active)
+        self._close_if_complete(infos)
+
+    def _costs(
+        self,
+        source: Any,
+        actions: Any,
+        observations: Any,
+        done: NDArray[np.bool_],
+        active: NDArray[np.bool_],
+        infos: Any,
+    ) -> FloatArray:
+        same_step = self._autoreset_mode is AutoresetMode.SAME_STEP
+        costs = np.zeros(self.num_envs)
+        if isinstance(source, str):
+            ongoing = active & ~done if same_step else active
+            costs[ongoing] = reported_costs(source, infos, ongoing)
+            if same_step:
+                costs[done] = reported_costs(source, infos.get("final_info", {}), done)
+            return costs
+        next_observations = list(iterate(self.observation_space, observations))
+        if same_step:
+            for i in np.flatnonzero(done).tolist():
+                next_observations[i] = infos["final_obs"][i]
+        before = list(iterate(self.observation_space, self._observations))
+        for i, action in enumerate(iterate(self.action_space, actions)):
+            if active[i]:
+                costs[i] = observed_cost(source, before[i], action, next_observations[i], {})
+        return costs
+
+    def _live_parts(
+        self, states: NDArray[Any], actions: NDArray[Any], costs: dict[str, FloatArray]
+    ) -> dict[str, FloatArray]:
+        """The live pseudo-reward by parts. Raises InvalidData: an observation or action is outside its space."""
+        live, estimator = self.tracker.live, self.tracker.estimator
+        if live is None:
+            if self._has_cells:
+                estimator.encode(states, actions)
+            return {name: np.zeros(self.num_envs) for name in self.tracker.problem.term_names}
+        if live.is_tabular:
+            return live.at_cells(estimator.encode(states, actions), costs)
+        return live.at(estimator.points(states, actions, costs))
+
+    def _add_rewards(self, infos: dict[str, Any], parts: dict[str, FloatArray], active: NDArray[np.bool_]) -> None:
+        total = np.zeros(self.num_envs)
+        for name, part in parts.items():
+            if not active.all():
+                part = np.where(active, part, 0.0)
+            total += part
+            infos[f"pseudo_reward_{name}"] = part
+            infos[f"_pseudo_reward_{name}"] = active
+        infos["pseudo_reward"] = total
+        infos["pseudo_reward_ready"] = active & self._is_ready()
+        infos["_pseudo_reward"] = infos["_pseudo_reward_ready"] = active
+
+    def _is_ready(self) -> NDArray[np.bool_] | bool:
+        """Whether the live pseudo-reward is ready; in a batch's second half, for the episodes that belong to it."""
+        queue, tracker = self._recorder.queue, self.tracker
+        if tracker.live_is_ready and tracker.pairing == "split" and self._episodes_per_batch is not None:
+            n_second = self._episodes_per_batch - self._episodes_per_batch // 2
+            if len(queue) > n_second:
+                second_half: NDArray[np.bool_] = self._recorder.episode < queue[n_second]
+                return second_half
+        return tracker.live_is_ready
+
+    # Batches.
+
+    def _close_if_complete(self, infos: dict[str, Any]) -> None:
+        """Close at most one batch; a second one that is complete as well waits for the next step."""
+        if self._episodes_per_batch is not None:
+            n_half = self._episodes_per_batch // 2 if self.tracker.pairing == "split" else 0
+            n_left = self._episodes_per_batch - (n_half if self._first_half is not None else 0)
+            n_ended = self._recorder.count_ended(n_left)
+            if n_half and self._first_half is None and n_ended >= n_half:
+                self._end_first_half(self._recorder.take_episodes(n_half))
+                n_left, n_ended = n_left - n_half, n_ended - n_half
+            if n_ended == n_left:
+                infos["batch"] = self._close_batch(self._recorder.take_episodes(n_left))
+        else:
+            assert self._steps_per_batch is not None
+            n_fresh = self._recorder.n_steps
+            n_before = len(self._first_half["episode"]) if self._first_half is not None else 0
+            if self.tracker.pairing == "split" and self._first_half is None:
+                if n_fresh >= self._steps_per_batch // 2:
+                    self._end_first_half(self._recorder.take_all())
+            elif n_fresh and n_before + n_fresh >= self._steps_per_batch:
+                infos["batch"] = self._close_batch(self._recorder.take_all())
+
+    def _end_first_half(self, columns: Columns) -> None:
+        self.tracker.fit_half(self._batch(*join([columns])[:2]))
+        self._first_half = columns
+
+    def _close_batch(self, columns: Columns) -> dict[str, Any]:
+        parts = [columns] if self._first_half is None else [self._first_half, columns]
+        self._first_half = None
+        columns, first, n_first = join(parts)
+        report = self.tracker.close(self._batch(columns, first), n_first=n_first)
+        report["sub_environments"] = columns["env"][first].tolist()
+        report["started_ago"] = (self._recorder.calls - 1 - columns["call"][first]).tolist()
+        report["whole_episodes"] = self._steps_per_batch is None
+        return report
+
+    def _batch(self, columns: Columns, first: NDArray[np.int64]) -> Batch:
+        starts, lengths = columns["time"][first], np.diff(first, append=len(columns["time"]))
+        terminated, truncated = columns["terminated"][first], columns["truncated"][first]
+        episodes = None
+        if self._steps_per_batch is not None:
+            episodes = self.tracker.count_episodes(starts, lengths, terminated | truncated)
+        return Batch(
+            observations=columns["observation"],
+            actions=columns["action"],
+            lengths=lengths,
+            weights=self.tracker.weighting.weights(columns["time"]),
+            costs={key: columns[_column(key)] for key in self.tracker.cost_sources},
+            starts=starts,
+            terminated=terminated,
+            truncated=truncated,
+            episodes=episodes,
+        )
+
+
+def autoreset_mode(env: gym.vector.VectorEnv[Any, Any, Any]) -> AutoresetMode:
+    """How a vector environment resets its sub-environments.
+
+    Raises:
+        UnknownAutoreset: its metadata does not say.
+    """
+    mode = env.metadata.get("autoreset_mode")
+    if not isinstance(mode, AutoresetMode):
+        raise UnknownAutoreset(
+            f"metadata['autoreset_mode'] of {env} is {mode!r}: set it to a gymnasium.vector.AutoresetMode, so that "
+            "steps can be assigned to episodes."
+        )
+    return mode
+
+
+def reported_costs(key: str, infos: Mapping[str, Any], mask: NDArray[np.bool_]) -> FloatArray:
+    """Costs that the sub-environments of the mask reported, ``(mask.sum(),)``; checked like ``observed_cost``."""
+    if not mask.any():
+        return np.empty(0)
+    if key not in infos or not np.all(np.asarray(infos.get(f"_{key}", mask))[mask]):
+        known = ", ".join(sorted(name for name in infos if not name.startswith("_"))) or "nothing"
+        raise MissingCost(
+            f"Not every sub-environment reported info[{key!r}] (reported: {known}). A cost must be there on every "
+            "step; give cost= another key or a function (observation, action, next_observation)."
+        )
+    try:
+        costs = np.asarray(infos[key], dtype=np.float64).reshape(mask.shape)[mask]
+    except (TypeError, ValueError) as error:
+        raise InvalidData(f"infos[{key!r}] must be one number per sub-environment, got {infos[key]!r}.") from error
+    if not np.isfinite(costs).all():
+        raise NonFiniteValue(f"The cost {key!r} is not finite.")
+    return costs
+
+
+def _column(key: str) -> str:
+    """Name of a cost among the recorder's columns, some of which could be called like it."""
+    return f"cost {key}"

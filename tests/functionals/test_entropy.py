@@ -1,0 +1,92 @@
+"""Entropy against SciPy and logarithms written out."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import entr
+from scipy.stats import entropy as scipy_entropy
+
+from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
+from constrained_maxent.functionals import Entropy
+
+LN2 = math.log(2)
+TABLE = np.array([[0.5, 0.0], [0.25, 0.25]])
+
+
+class TestValue:
+    def test_by_hand(self) -> None:
+        assert Entropy(smoothing=0.0).value(TABLE) == pytest.approx(1.5 * LN2)
+        assert Entropy(over="state", smoothing=0.0).value(TABLE) == pytest.approx(LN2)
+
+    def test_smoothing_stands_inside_the_logarithm_only(self) -> None:
+        # -½ log ¾ - 2·¼ log ½ with σ = ¼.
+        assert Entropy(smoothing=0.25).value(TABLE) == pytest.approx(-0.5 * math.log(0.75) + 0.5 * LN2)
+        assert Entropy(over="state", smoothing=0.5).value(TABLE) == 0.0
+
+    def test_masses_need_not_sum_to_one(self) -> None:
+        assert Entropy(smoothing=0.0).value([[2.0, 4.0]]) == pytest.approx(-2 * LN2 - 4 * 2 * LN2)
+
+    @given(st.integers(0, 2**32 - 1))
+    def test_of_distributions_is_scipys(self, seed: int) -> None:
+        table = np.random.default_rng(seed).dirichlet(np.ones(12)).reshape(4, 3)
+        assert Entropy(smoothing=0.0).value(table) == pytest.approx(scipy_entropy(table.ravel()), rel=1e-12)
+        assert Entropy(over="state", smoothing=0.0).value(table) == pytest.approx(
+            scipy_entropy(table.sum(axis=1)), rel=1e-12
+        )
+
+    @given(st.integers(0, 2**32 - 1), st.floats(1e-9, 1e-1))
+    def test_smoothing_changes_it_by_at_most_sigma_times_the_cells(self, seed: int, smoothing: float) -> None:
+        rng = np.random.default_rng(seed)
+        table = np.where(rng.random((4, 3)) < 0.3, 0.0, rng.exponential(size=(4, 3)))
+        change = entr(table).sum() - Entropy(smoothing=smoothing).value(table)
+        assert -1e-12 <= change <= smoothing * table.size
+
+    def test_of_nothing_is_zero(self) -> None:
+        for smoothing in (0.0, 1e-6):
+            assert Entropy(smoothing=smoothing).value(np.zeros((2, 2))) == 0.0
+
+
+class TestDerivative:
+    def test_by_hand(self) -> None:
+        # -log(λ+σ) - λ/(λ+σ) with σ = ¼.
+        smoothed = Entropy(smoothing=0.25).derivative(TABLE)
+        np.testing.assert_allclose(smoothed, [[-math.log(0.75) - 2 / 3, 2 * LN2], [LN2 - 0.5, LN2 - 0.5]], rtol=1e-14)
+        over_states = Entropy(over="state", smoothing=0.0).derivative(TABLE)
+        np.testing.assert_allclose(over_states, np.full((2, 2), LN2 - 1), rtol=1e-14)
+
+    def test_an_empty_cell_earns_minus_log_sigma_and_no_more(self) -> None:
+        assert Entropy(smoothing=1e-6).derivative(TABLE)[0, 1] == pytest.approx(6 * math.log(10))
+        assert Entropy().derivative(np.zeros((2, 2))).max() == pytest.approx(6 * math.log(10))
+
+    def test_without_smoothing_it_is_infinite_at_an_empty_cell(self) -> None:
+        assert Entropy(smoothing=0.0).derivative(TABLE)[0, 1] == math.inf
+        # The state of that cell is visited, so over states it is finite.
+        assert np.isfinite(Entropy(over="state", smoothing=0.0).derivative(TABLE)).all()
+
+
+class TestRefuses:
+    @pytest.mark.parametrize("smoothing", [-1e-6, math.nan, math.inf])
+    def test_a_smoothing_that_makes_no_sense(self, smoothing: float) -> None:
+        with pytest.raises(InvalidSetting, match=f"smoothing={smoothing}"):
+            Entropy(smoothing=smoothing)
+
+    def test_an_unknown_marginal(self) -> None:
+        with pytest.raises(InvalidSetting, match="over='action' must be one of state-action, state"):
+            Entropy(over="action")  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("limit", [math.nan, math.inf])
+    def test_a_limit_that_is_not_finite(self, limit: float) -> None:
+        with pytest.raises(InvalidSetting, match=f"limit={limit}"):
+            Entropy(limit=limit)
+
+    def test_what_is_no_occupancy(self) -> None:
+        for table, error in (([0.5, 0.5], InvalidData), ([[-0.5]], InvalidData), ([[math.nan]], NonFiniteValue)):
+            with pytest.raises(error):
+                Entropy().value(table)
+            with pytest.raises(error):
+                Entropy().derivative(table)

@@ -1,0 +1,157 @@
+"""Penalties against their formulas worked out by hand, and slopes against differences of values."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.penalties import (
+    AugmentedLagrangian,
+    Exact,
+    Lagrangian,
+    Penalty,
+    Quadratic,
+    penalty_from_config,
+)
+
+ALL = [
+    Quadratic(0.3),
+    Exact(0.7),
+    Lagrangian(0.1, multiplier=0.4, largest=2.0),
+    AugmentedLagrangian(0.5, learning_rate=0.2, multiplier=0.6),
+]
+each_penalty = pytest.mark.parametrize("penalty", ALL, ids=lambda penalty: type(penalty).__name__)
+
+
+@pytest.mark.parametrize(
+    ("penalty", "violation", "value", "slope"),
+    [
+        # β[R]₊², not β/2: 3·2² = 12 and 2·3·2 = 12.
+        (Quadratic(3.0), 2.0, 12.0, 12.0),
+        (Quadratic(3.0), 0.0, 0.0, 0.0),
+        (Quadratic(3.0), -2.0, 0.0, 0.0),
+        (Quadratic(0.0), 5.0, 0.0, 0.0),
+        (Exact(3.0), 2.0, 6.0, 3.0),
+        (Exact(3.0), 0.0, 0.0, 0.0),
+        (Exact(3.0), -2.0, 0.0, 0.0),
+        (Lagrangian(0.1, multiplier=0.5), 2.0, 1.0, 0.5),
+        (Lagrangian(0.1, multiplier=0.5), -2.0, -1.0, 0.5),
+        # ([1 + 2·3·2]₊² - 1²) / (4·3) = (169 - 1) / 12 = 14.
+        (AugmentedLagrangian(3.0, multiplier=1.0), 2.0, 14.0, 13.0),
+        # Far inside the constraint the slope ends: -1² / 12.
+        (AugmentedLagrangian(3.0, multiplier=1.0), -2.0, -1 / 12, 0.0),
+        (AugmentedLagrangian(3.0, multiplier=1.0), 0.0, 0.0, 1.0),
+        # Without a multiplier it is the quadratic penalty.
+        (AugmentedLagrangian(3.0), 2.0, 12.0, 12.0),
+    ],
+)
+def test_value_and_slope_by_hand(penalty: Penalty, violation: float, value: float, slope: float) -> None:
+    assert penalty.value(violation) == pytest.approx(value)
+    assert penalty.slope(violation) == pytest.approx(slope)
+
+
+@each_penalty
+@given(violation=st.floats(-5.0, 5.0).filter(lambda r: abs(r) > 1e-3))
+def test_slope_is_the_derivative_of_the_value(penalty: Penalty, violation: float) -> None:
+    h = 1e-5
+    difference = (penalty.value(violation + h) - penalty.value(violation - h)) / (2 * h)
+    # At the kink of [·]₊² central differences err by β·h.
+    assert penalty.slope(violation) == pytest.approx(difference, abs=1e-5)
+
+
+class TestUpdate:
+    def test_fixed_penalties_stay_themselves(self) -> None:
+        for penalty in (Quadratic(1.0), Exact(1.0)):
+            assert penalty.updated(3.0) is penalty
+
+    def test_dual_ascent_by_hand(self) -> None:
+        penalty = Lagrangian(0.25, multiplier=1.0, largest=1.75)
+        assert penalty.updated(2.0).multiplier == 1.5
+        assert penalty.updated(-2.0).multiplier == 0.5
+        assert penalty.updated(-8.0).multiplier == 0.0
+        assert penalty.updated(8.0).multiplier == 1.75
+        assert penalty.multiplier == 1.0
+        assert penalty.updated(2.0).learning_rate == 0.25
+
+    def test_the_augmented_multiplier_becomes_the_slope_by_default(self) -> None:
+        penalty = AugmentedLagrangian(0.5, multiplier=1.0)
+        assert penalty.updated(3.0).multiplier == penalty.slope(3.0) == 4.0
+        assert penalty.updated(-3.0).multiplier == penalty.slope(-3.0) == 0.0
+
+    def test_the_augmented_multiplier_takes_a_step_of_its_own(self) -> None:
+        penalty = AugmentedLagrangian(0.5, learning_rate=0.1, multiplier=1.0)
+        assert penalty.updated(3.0) == AugmentedLagrangian(0.5, learning_rate=0.1, multiplier=1.3)
+
+    def test_a_violation_that_is_no_number_is_refused(self) -> None:
+        with pytest.raises(InvalidSetting, match="multiplier=nan"):
+            Lagrangian(0.1).updated(math.nan)
+
+    @each_penalty
+    def test_is_immutable(self, penalty: Penalty) -> None:
+        with pytest.raises(FrozenInstanceError):
+            penalty.beta = 1.0  # type: ignore[attr-defined]
+
+
+class TestConfig:
+    @each_penalty
+    def test_round_trips_through_json(self, penalty: Penalty) -> None:
+        assert penalty_from_config(json.loads(json.dumps(penalty.to_config()))) == penalty
+
+    def test_is_plain_data(self) -> None:
+        assert Quadratic(0.5).to_config() == {"kind": "Quadratic", "beta": 0.5}
+
+    @pytest.mark.parametrize(
+        ("config", "message"),
+        [
+            ({"kind": "Cubic", "beta": 1.0}, "'Cubic' is no penalty; there are Quadratic, Exact"),
+            ({"beta": 1.0}, "None is no penalty"),
+            ({"kind": "Quadratic", "beta": 1.0, "gamma": 2.0}, "Quadratic does not take these arguments.*gamma"),
+            ({"kind": "Quadratic"}, "Quadratic does not take these arguments.*beta"),
+            ({"kind": "Quadratic", "beta": -1.0}, "beta=-1.0"),
+        ],
+    )
+    def test_says_what_is_wrong(self, config: dict[str, Any], message: str) -> None:
+        with pytest.raises(InvalidSetting, match=message):
+            penalty_from_config(config)
+
+
+@pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (Quadratic, "beta"),
+        (Exact, "beta"),
+        (Lagrangian, "learning_rate"),
+        (Lagrangian, "multiplier"),
+        (AugmentedLagrangian, "beta"),
+        (AugmentedLagrangian, "learning_rate"),
+        (AugmentedLagrangian, "multiplier"),
+    ],
+)
+def test_refuses_negative_and_infinite_settings(kind: Any, name: str, bad: float) -> None:
+    valid = {"learning_rate": 1.0} if kind is Lagrangian else {"beta": 1.0}
+    with pytest.raises(InvalidSetting, match=f"{name}={bad}"):
+        kind(**{**valid, name: bad})
+
+
+@pytest.mark.parametrize("largest", [0.0, -1.0, math.nan])
+def test_refuses_a_bound_that_leaves_no_multiplier(largest: float) -> None:
+    with pytest.raises(InvalidSetting, match="largest"):
+        Lagrangian(0.1, largest=largest)
+
+
+def test_refuses_a_multiplier_above_its_bound() -> None:
+    with pytest.raises(InvalidSetting, match=r"multiplier=3.0 must not exceed largest=2.0"):
+        Lagrangian(0.1, multiplier=3.0, largest=2.0)
+
+
+def test_refuses_an_augmented_lagrangian_without_beta() -> None:
+    with pytest.raises(InvalidSetting, match="take Lagrangian"):
+        AugmentedLagrangian(0.0)
