@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +14,7 @@ import tyro
 from gymnasium.error import DependencyNotInstalled
 from rich.console import Console
 from rich.table import Table
+from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from constrained_maxent.errors import ConstrainedMaxentError, InvalidSetting
 from constrained_maxent.evaluation import evaluate_rollouts, exact_problem
@@ -32,9 +35,9 @@ _errors = Console(stderr=True)
 class Train:
     """Train PGP on an environment and write a run folder: config, metrics, checkpoint, summary, figures."""
 
-    env_id: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV_ID")] = ""
+    env_id: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV_ID", help_behavior_hint="")] = ""
     """Any registered id, for example FrozenLake-PGP-v0. Not with --resume."""
-    settings: tyro.conf.OmitArgPrefixes[TrainSettings]
+    settings: Annotated[TrainSettings, tyro.conf.OmitArgPrefixes, tyro.conf.arg(name="")]
     """Settings of the run."""
     out: Path | None = None
     """Run folder. Default: runs/<id>-seed<seed>."""
@@ -45,36 +48,37 @@ class Train:
     quiet: bool = False
     """No progress bar."""
 
-    def run(self) -> int:
-        """The exit code."""
-        if self.resume is not None:
-            result = self._resume(RunFolder(self.resume))
-        else:
-            if not self.env_id:
-                raise InvalidSetting("Which environment? cmaxent train ENV_ID, for example FrozenLake-PGP-v0.")
-            folder = RunFolder(self.out or default_folder(self.env_id, self.settings.seed))
-            # A wrong id or option must not leave a folder behind.
-            make_environment(self.env_id, self.settings).close()
-            folder.create(overwrite=self.overwrite)
-            result = train(self.env_id, self.settings, folder, progress_bar=not self.quiet)
-        figures = draw_run(result.folder)
-        _print_result(result, figures)
-        return INTERRUPTED if result.interrupted else 0
+    def run(self, given: frozenset[str]) -> int:
+        """Do it.
 
-    def _resume(self, folder: RunFolder) -> Result:
-        if self.env_id or self.out is not None or self.overwrite:
+        Args:
+            given: names of the options on the command line.
+
+        Returns:
+            The exit code.
+        """
+        result = self._train() if self.resume is None else self._resume(RunFolder(self.resume), given)
+        _print_result(result, draw_run(result.folder))
+        if not result.interrupted:
+            return 0
+        _console.print(f"Interrupted. To go on: cmaxent train --resume {result.folder.path}", soft_wrap=True)
+        return INTERRUPTED
+
+    def _train(self) -> Result:
+        if not self.env_id:
+            raise InvalidSetting("Which environment? cmaxent train ENV_ID, for example FrozenLake-PGP-v0.")
+        folder = RunFolder(self.out or default_folder(self.env_id, self.settings.seed))
+        return train(self.env_id, self.settings, folder, overwrite=self.overwrite, progress_bar=not self.quiet)
+
+    def _resume(self, folder: RunFolder, given: frozenset[str]) -> Result:
+        superfluous = [f"--{name}" for name in sorted(given - {"resume", "iterations", "quiet"})]
+        if self.env_id:
+            superfluous.insert(0, self.env_id)
+        if superfluous:
             raise InvalidSetting(
-                "--resume takes environment and folder from the run: leave out ENV_ID, --out and --overwrite."
+                f"--resume takes environment, settings and folder from the run: leave out {', '.join(superfluous)}."
             )
-        default = TrainSettings()
-        given = [
-            name
-            for name, value in self.settings.to_json().items()
-            if name != "iterations" and value != default.to_json()[name]
-        ]
-        if given:
-            raise InvalidSetting(f"--resume takes its settings from the run: leave out {', '.join(given)}.")
-        iterations = None if self.settings.iterations == default.iterations else self.settings.iterations
+        iterations = self.settings.iterations if "iterations" in given else None
         return resume(folder, iterations=iterations, progress_bar=not self.quiet)
 
 
@@ -89,17 +93,18 @@ class Evaluate:
     seed: int = 1_000_000
     """Seed of the rollouts."""
 
-    def run(self) -> int:
+    def run(self, given: frozenset[str]) -> int:
         """The exit code."""
         folder = RunFolder(self.run_folder)
         env_id, settings = load_config(folder)
-        env = make_environment(env_id, settings)
-        agent = load_agent(folder, env)
-        problem = exact_problem(env)
-        exact = problem.evaluate(agent.policy_table()) if problem is not None and agent.is_tabular else None
-        rollouts = evaluate_rollouts(env, agent, n_episodes=self.episodes, seed=self.seed)
+        # Whole episodes, also after a training on batches of steps.
+        with closing(make_environment(env_id, replace(settings, steps_per_batch=None))) as env:
+            agent = load_agent(folder, env)
+            problem = exact_problem(env)
+            exact = problem.evaluate(agent.policy_table()) if problem is not None and agent.is_tabular else None
+            rollouts = evaluate_rollouts(env, agent, n_episodes=self.episodes, seed=self.seed)
         table = Table(title=f"{env_id}, iteration {agent.iteration}")
-        for heading in ("", f"{self.episodes} fresh episodes", *(["exact"] if exact else [])):
+        for heading in ("", f"{rollouts.n_episodes} fresh episodes", *(["exact"] if exact else [])):
             table.add_column(heading, justify="right" if heading else "left")
         rows: list[tuple[str, str, str]] = []
         if rollouts.objective is not None:
@@ -108,27 +113,50 @@ class Evaluate:
             rows.append((f"{name} - limit", str(estimate), _number(exact.constraints[name] if exact else None)))
         rows.append(("episode length (steps)", str(rollouts.length), ""))
         for row in rows:
-            table.add_row(*row[: 3 if exact else 2])
+            table.add_row(*row[: len(table.columns)])
         _console.print(table)
-        env.close()
         return 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """Draw the figures of a run again: curves, and occupancy with policy arrows on grids."""
+    """Draw the figures of a run again: curves, and occupancy with policy arrows on lakes."""
 
     run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Folder of a run."""
 
-    def run(self) -> int:
+    def run(self, given: frozenset[str]) -> int:
         """The exit code."""
         for path in draw_run(RunFolder(self.run_folder)):
             _console.print(str(path), soft_wrap=True)
         return 0
 
 
-def main(arguments: list[str] | None = None) -> int:
+Command = (
+    Annotated[Train, tyro.conf.subcommand(name="train")]
+    | Annotated[Evaluate, tyro.conf.subcommand(name="evaluate")]
+    | Annotated[Plot, tyro.conf.subcommand(name="plot")]
+)
+
+_registry = ConstructorRegistry()
+
+
+@_registry.primitive_rule
+def _unset(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[None] | None:
+    """How help shows that an option has no value: "unset", which cannot be typed, as leaving the option out says it."""
+    if info.type is not type(None):
+        return None
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="",
+        instance_from_str=lambda _: None,
+        is_instance=lambda value: value is None,
+        str_from_instance=lambda _: ["unset"],
+        choices=(),
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of ``cmaxent``.
 
     Args:
@@ -136,22 +164,36 @@ def main(arguments: list[str] | None = None) -> int:
 
     Returns:
         0 if all went well, 2 for wrong input, 130 after Ctrl-C.
+
+    Raises:
+        SystemExit: with code 0 after help was printed, with 2 at options that do not exist or cannot be read.
     """
-    command = tyro.extras.subcommand_cli_from_dict(
-        {"train": Train, "evaluate": Evaluate, "plot": Plot},
-        prog="cmaxent",
-        description="Constrained maximum-entropy exploration.",
-        args=arguments,
-    )
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if list(arguments) == ["--version"]:
+        _console.print(f"cmaxent {version('constrained-maxent')}", highlight=False)
+        return 0
     try:
-        code: int = command.run()
-    except (ConstrainedMaxentError, FileNotFoundError, DependencyNotInstalled) as error:
+        command: Train | Evaluate | Plot = tyro.cli(
+            Command,
+            prog="cmaxent",
+            description="Constrained maximum-entropy exploration. cmaxent --version prints the version.",
+            args=arguments,
+            config=(tyro.conf.DisallowNone, tyro.conf.FlagCreatePairsOff),
+            registry=_registry,
+        )
+        return command.run(_names(arguments))
+    except (ConstrainedMaxentError, OSError, DependencyNotInstalled) as error:
         _errors.print(f"cmaxent: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         return 2
     except KeyboardInterrupt:
-        _errors.print("cmaxent: interrupted; the last checkpoint is usable.", style="red")
+        _errors.print("cmaxent: interrupted.", style="red")
         return INTERRUPTED
-    return code
+
+
+def _names(arguments: Sequence[str]) -> frozenset[str]:
+    """Names of the options among arguments, as help spells them."""
+    options = (argument.split("=", 1)[0] for argument in arguments if argument.startswith("--"))
+    return frozenset(option.removeprefix("--").replace("_", "-") for option in options)
 
 
 def _number(value: float | None) -> str:
@@ -159,21 +201,18 @@ def _number(value: float | None) -> str:
 
 
 def _print_result(result: Result, figures: list[Path]) -> None:
-    table = Table(
-        title=f"{result.summary['env_id']}, {result.summary['iterations']} iterations, {result.summary['status']}"
-    )
+    summary = result.summary
+    table = Table(title=f"{summary['env_id']}, {summary['iterations']} iterations, {summary['status']}")
+    columns: dict[str, Mapping[str, Any]] = {"last batch": summary["estimate"]}
+    if result.final is not None:
+        columns |= {"exact": summary["exact"], "uniform policy, exact": summary["uniform_policy"]}
     table.add_column("")
-    exact = result.final is not None
-    estimate: Mapping[str, Any] = result.summary["estimate"]
-    columns: list[tuple[str, Mapping[str, Any]]] = [("last batch", estimate)] if estimate else []
-    if exact:
-        columns += [("exact", result.summary["exact"]), ("uniform policy, exact", result.summary["uniform_policy"])]
-    for heading, _ in columns:
+    for heading in columns:
         table.add_column(heading, justify="right")
-    if any(values["objective"] is not None for _, values in columns):
-        table.add_row("entropy (nats)", *(_number(values["objective"]) for _, values in columns))
-    for name in columns[0][1]["constraints"] if columns else ():
-        table.add_row(f"{name} - limit", *(_number(values["constraints"][name]) for _, values in columns))
+    if summary["estimate"]["objective"] is not None:
+        table.add_row("entropy (nats)", *(_number(values["objective"]) for values in columns.values()))
+    for name in summary["estimate"]["constraints"]:
+        table.add_row(f"{name} - limit", *(_number(values["constraints"][name]) for values in columns.values()))
     _console.print(table)
     for path in (result.folder.summary_path, *figures):
         _console.print(str(path), soft_wrap=True)

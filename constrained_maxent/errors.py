@@ -55,5 +55,17 @@ class CheckpointMismatch(ConstrainedMaxentError, ValueError):
     """A checkpoint belongs to another environment, agent or format version."""
 
 
+class InfeasibleProblem(ConstrainedMaxentError, ValueError):
+    """No occupancy measure satisfies all constraints.
+
+    Attributes:
+        slacks: by how much each constraint must be loosened at least, in its own units; 0 for those that do not clash.
+    """
+
+    def __init__(self, message: str, slacks: dict[str, float] | None = None) -> None:
+        super().__init__(message)
+        self.slacks = dict(slacks or {})
+
+
 class InvalidRun(ConstrainedMaxentError, ValueError):
     """A run folder lacks what is asked of it, or holds something else."""

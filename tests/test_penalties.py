@@ -8,7 +8,7 @@ from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constrained_maxent.errors import InvalidSetting
@@ -59,6 +59,7 @@ def test_value_and_slope_by_hand(penalty: Penalty, violation: float, value: floa
 
 @each_penalty
 @given(violation=st.floats(-5.0, 5.0).filter(lambda r: abs(r) > 1e-3))
+@settings(deadline=None)
 def test_slope_is_the_derivative_of_the_value(penalty: Penalty, violation: float) -> None:
     h = 1e-5
     difference = (penalty.value(violation + h) - penalty.value(violation - h)) / (2 * h)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constrained_maxent.errors import InvalidData, NonFiniteValue
@@ -150,10 +150,12 @@ class TestCuttingAndJoining:
         assert (first.start, first.terminated, second.terminated) == (4, False, True)
 
     @given(batches())
+    @settings(deadline=None)
     def test_iterating_and_joining_gives_the_batch_back(self, whole: Batch) -> None:
         assert_equal(Batch.from_trajectories(list(whole)), whole)
 
     @given(batches(), st.data())
+    @settings(deadline=None)
     def test_taking_two_parts_and_joining_gives_the_batch_back(self, whole: Batch, data: st.DataObject) -> None:
         if len(whole) == 1:
             return
@@ -163,6 +165,7 @@ class TestCuttingAndJoining:
         assert first.n_episodes + second.n_episodes == pytest.approx(whole.n_episodes)
 
     @given(batches())
+    @settings(deadline=None)
     def test_split_columns_are_views_that_put_the_column_together(self, whole: Batch) -> None:
         parts = whole.split(whole.observations)
         assert [len(part) for part in parts] == whole.lengths.tolist()

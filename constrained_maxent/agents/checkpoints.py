@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from os import PathLike
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import torch
 
-from constrained_maxent.agents.rollouts import Environment
+from constrained_maxent.agents.rollouts import Environment, single_spaces
 from constrained_maxent.agents.settings import PGPSettings
 from constrained_maxent.errors import CheckpointMismatch, ConstrainedMaxentError, DamagedCheckpoint
 
@@ -24,6 +24,19 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 """Version of the file's layout. Files of another version are refused by name."""
+
+_DAMAGE = (
+    RuntimeError,
+    EOFError,
+    OSError,
+    UnpicklingError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    AssertionError,
+)
+"""What torch and the parts of an agent raise on content that they cannot use."""
 
 Agent = TypeVar("Agent", bound="PGP")
 
@@ -48,32 +61,31 @@ def save(path: str | PathLike[str], agent: PGP) -> None:
         "random": json.dumps(agent._rng.bit_generator.state),
         "wrappers": _to_tensors(_tracker_state(agent.env)),
     }
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("wb") as file:
             torch.save(content, file)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def read(path: str | PathLike[str]) -> dict[str, Any]:
     """The content of a checkpoint file.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        FileNotFoundError, IsADirectoryError, PermissionError: there is no such file, or none that can be opened.
         DamagedCheckpoint: truncated, corrupt, or not a checkpoint.
         CheckpointMismatch: of another version.
     """
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise
-    except (RuntimeError, EOFError, UnpicklingError, OSError, ValueError, KeyError) as error:
-        raise DamagedCheckpoint(f"{path} cannot be read: it is truncated, corrupt, or not a checkpoint.") from error
+    with open(path, "rb") as file:
+        try:
+            with warnings.catch_warnings(action="ignore"):  # about pickles that this package did not write
+                content = torch.load(file, map_location="cpu", weights_only=True)
+        except _DAMAGE as error:
+            raise DamagedCheckpoint(f"{path} cannot be read: it is truncated, corrupt, or not a checkpoint.") from error
     if not isinstance(content, dict) or "format" not in content:
         raise DamagedCheckpoint(f"{path} is not a checkpoint of this package.")
     if content["format"] != FORMAT:
@@ -85,18 +97,18 @@ def read(path: str | PathLike[str]) -> dict[str, Any]:
 
 def load(path: str | PathLike[str], env: Environment, kind: type[Agent], *, device: str | None) -> Agent:
     """An agent of the given class with the state of a checkpoint; the environment gets its part."""
-    content = read(path)
-    if content["agent"] != kind.__name__:
-        raise CheckpointMismatch(f"{path} holds an agent {content['agent']}, not {kind.__name__}.")
     here = describe(env)
-    for key, there in content["environment"].items():
-        if here[key] != there:
-            raise CheckpointMismatch(f"{path} was made on an environment with {key} {there}; this one has {here[key]}.")
-    settings = PGPSettings(**json.loads(content["settings"]))
-    if device is not None:
-        settings = replace(settings, device=device)
-    agent = kind(env, settings, seed=content["seed"])
+    content = read(path)
     try:
+        if content["agent"] != kind.__name__:
+            raise CheckpointMismatch(f"{path} holds an agent {content['agent']}, not {kind.__name__}.")
+        for key, there in content["environment"].items():
+            if here[key] != there:
+                raise CheckpointMismatch(
+                    f"{path} was made on an environment with {key} {there}; this one has {here[key]}."
+                )
+        settings = PGPSettings(**json.loads(content["settings"]))
+        agent = kind(env, settings if device is None else replace(settings, device=device), seed=content["seed"])
         agent.policy.load_state_dict(content["policy"])
         agent.optimizer.load_state_dict(content["optimizer"])
         if agent.critic is not None:
@@ -104,24 +116,24 @@ def load(path: str | PathLike[str], env: Environment, kind: type[Agent], *, devi
             agent.critic.optimizer.load_state_dict(content["critic_optimizer"])
         agent._rng.bit_generator.state = json.loads(content["random"])
         agent.policy.changed()
-        agent.iteration, agent.timesteps = content["iteration"], content["timesteps"]
-        state = _to_arrays(content["wrappers"])
-    except (KeyError, RuntimeError, ValueError, TypeError) as error:
-        if isinstance(error, ConstrainedMaxentError):
-            raise
-        raise DamagedCheckpoint(f"{path} lacks a part or holds one that does not fit: {error}.") from error
-    _load_tracker_state(env, state)
+        agent.iteration, agent.timesteps = int(content["iteration"]), int(content["timesteps"])
+        # Last, because only now is it sure that the rest fits: the environment stays as it is otherwise.
+        _load_tracker_state(env, _to_arrays(content["wrappers"]))
+    except ConstrainedMaxentError:
+        raise
+    except _DAMAGE as error:
+        raise DamagedCheckpoint(f"{path} lacks a part or holds one that does not fit: {error!r}.") from error
     return agent
 
 
 def describe(env: Environment) -> dict[str, str]:
     """What an environment must have in common with that of a checkpoint."""
+    observation_space, action_space = single_spaces(env)
     spec = env.unwrapped.spec
-    single = "single_" if hasattr(env, "single_observation_space") else ""
     return {
         "id": "unregistered" if spec is None else spec.id,
-        "observation space": str(getattr(env, f"{single}observation_space")),
-        "action space": str(getattr(env, f"{single}action_space")),
+        "observation space": str(observation_space),
+        "action space": str(action_space),
     }
 
 
@@ -143,14 +155,22 @@ def _tracker_state(env: Environment) -> dict[str, Any] | None:
 
 def _load_tracker_state(env: Environment, state: Mapping[str, Any] | None) -> None:
     tracker = _tracker(env)
-    if tracker is not None and state is not None:
+    if (tracker is None) != (state is None):
+        here, there = ("without", "with") if tracker is None else ("with", "without")
+        raise CheckpointMismatch(
+            f"This environment is {here} a tracker of the occupancy, the checkpoint's was {there} one: "
+            "build the same stack of wrappers."
+        )
+    if tracker is not None:
         tracker.load_state_dict(state)
 
 
 def _to_tensors(value: Any) -> Any:
-    """NumPy arrays as tensors, which can be loaded without executing code."""
+    """NumPy's arrays as tensors and its scalars as Python's, which can be loaded without executing code."""
     if isinstance(value, np.ndarray):
         return torch.from_numpy(value.copy())
+    if isinstance(value, np.generic):
+        return value.item()
     if isinstance(value, Mapping):
         return {key: _to_tensors(entry) for key, entry in value.items()}
     return value

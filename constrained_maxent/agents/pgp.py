@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Self
 
-import gymnasium as gym
 import numpy as np
 import torch
 
 from constrained_maxent.agents import checkpoints
 from constrained_maxent.agents.critic import Critic
-from constrained_maxent.agents.policies import TabularSoftmax, make_policy
+from constrained_maxent.agents.policies import CategoricalMLP, TabularSoftmax, make_policy
 from constrained_maxent.agents.progress import Progress
 from constrained_maxent.agents.returns import mean_over_trajectories, rewards_to_go
-from constrained_maxent.agents.rollouts import Collector, Environment, Rollout
+from constrained_maxent.agents.rollouts import Collector, Environment, Rollout, is_single, one_action
 from constrained_maxent.agents.settings import PGPSettings
-from constrained_maxent.errors import InvalidSetting, UnsupportedSpace
-from constrained_maxent.occupancy.counts import DENSE_CELLS
-from constrained_maxent.occupancy.spaces import FiniteSpace, as_row, as_rows
+from constrained_maxent.errors import InvalidSetting, NonFiniteValue, UnsupportedSpace
+from constrained_maxent.occupancy.spaces import as_row, as_rows
 from constrained_maxent.types import FloatArray
 
 
@@ -51,13 +50,15 @@ Callback = Callable[["PGP", IterationReport], bool | None]
 
 
 class PGP:
-    r"""Gradient ascent on pseudo-rewards: :math:`\theta \leftarrow \mathrm{proj}_\Theta[\theta + \eta\, \hat g]` (paper, Algorithm 1) with
+    r"""Projected gradient ascent on pseudo-rewards (paper, Algorithm 1).
 
-    .. math:: \hat g = \frac{1}{|B_2|}\sum_{b \in B_2} \sum_t \Big(\sum_{k \ge t} w_k\, r(s_k,a_k)\Big) \nabla\log\pi_\theta(a_t|s_t).
+    .. math:: \theta \leftarrow \mathrm{proj}_\Theta\big[\theta + \eta\, \hat g\big], \qquad
+       \hat g = \frac{1}{|B_2|}\sum_{b \in B_2} \sum_t \Big(\sum_{k \ge t} w_k\, r(s_k,a_k)\Big)
+       \nabla\log\pi_\theta(a_t|s_t).
 
-    The pseudo-rewards *r*, the weights *w* and the end of a batch are read from ``info``; objective, constraints
-    and penalties are those of the wrappers. Where every batch is of whole episodes, each iteration starts with a seeded
-    reset, so a run that is saved and continued equals an uninterrupted one bit for bit.
+    The pseudo-rewards *r*, the weights *w*, the end of a batch and its trajectories :math:`B_2` are read from ``info``;
+    objective, constraints and penalties are those of the wrappers. Where every batch is of whole episodes, each
+    iteration starts with a seeded reset, so a run that is saved and continued equals an uninterrupted one bit for bit.
 
     Args:
         env: a wrapped environment, scalar or vector, with ``Discrete`` or ``Box`` actions.
@@ -65,14 +66,14 @@ class PGP:
         seed: of everything random: actions, networks, and the environment's resets.
 
     Raises:
-        InvalidSetting: a hyperparameter out of range.
+        InvalidSetting: a hyperparameter out of range, an unknown device, or an environment that PGP cannot use.
         UnsupportedSpace: no policy for these spaces.
 
+    >>> import gymnasium as gym
     >>> import constrained_maxent
-    >>> env = gym.make("FrozenLake-PGP-v0")
-    >>> agent = PGP(env, seed=0).learn(total_timesteps=400)
-    >>> agent.iteration, agent.timesteps
-    (2, 400)
+    >>> agent = PGP(gym.make("FrozenLake-PGP-v0"), seed=0).learn(iterations=2)
+    >>> agent.iteration, agent.policy_table().shape
+    (2, (36, 4))
     """
 
     def __init__(
@@ -80,41 +81,44 @@ class PGP:
     ) -> None:
         if settings is not None and hyperparameters:
             raise InvalidSetting("Give either settings= or single hyperparameters, not both.")
-        try:
-            self.settings = PGPSettings(**hyperparameters) if settings is None else settings
-        except TypeError as error:
+        if unknown := hyperparameters.keys() - PGPSettings.__dataclass_fields__:
             known = ", ".join(PGPSettings.__dataclass_fields__)
-            raise InvalidSetting(f"PGP has no such hyperparameter ({error}). It has: {known}.") from None
+            raise InvalidSetting(f"PGP has no hyperparameter {', '.join(sorted(unknown))}. It has: {known}.")
         if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
             raise InvalidSetting(f"seed={seed!r} must be a whole number of at least 0.")
         self.env = env
+        self.settings = PGPSettings(**hyperparameters) if settings is None else settings
         self.seed = int(seed)
         self.iteration = 0
         self.timesteps = 0
         self._collector = Collector(env)
         self._rng = np.random.default_rng(self.seed)
+        # Acting in between must not change what is learnt.
+        self._predict_rng = np.random.default_rng((self.seed, 1))
         self._goes_on = False  # whether the collector is inside episodes that the next batch continues
         self._build()
 
     def _build(self) -> None:
-        settings = self.settings
-        observation_space, action_space = self._collector.observation_space, self._collector.action_space
-        tabular = settings.policy == "tabular" or (
-            settings.policy == "auto" and _suits_a_table(observation_space, action_space)
-        )
+        settings, collector = self.settings, self._collector
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
-            self.policy = make_policy(
-                observation_space, action_space, tabular=tabular, hidden_sizes=settings.hidden_sizes
-            ).to(settings.device)
-            self.critic = (
-                Critic(observation_space, settings).to(settings.device) if settings.baseline == "critic" else None
+            policy = make_policy(
+                collector.observation_space,
+                collector.action_space,
+                kind=settings.policy,
+                hidden_sizes=settings.hidden_sizes,
             )
-        if settings.projection_radius is not None and not tabular:
+            critic = Critic(collector.observation_space, settings) if settings.baseline == "critic" else None
+        try:
+            self.policy = policy.to(settings.device)
+            self.critic = None if critic is None else critic.to(settings.device)
+        except (RuntimeError, AssertionError) as error:
+            raise InvalidSetting(f"device={settings.device!r} cannot be used here ({error}): take 'cpu'.") from error
+        if settings.projection_radius is not None and not self.is_tabular:
             raise InvalidSetting("projection_radius is for tabular policies.")
-        self._max_gradient_norm = settings.max_gradient_norm or (None if tabular else 1.0)
-        learning_rate = settings.learning_rate or (0.01 if tabular else 3e-4)
-        use_adam = settings.optimizer == "adam" or (settings.optimizer == "auto" and not tabular)
+        self._max_gradient_norm = settings.max_gradient_norm or (math.inf if self.is_tabular else 1.0)
+        learning_rate = settings.learning_rate or (0.01 if self.is_tabular else 3e-4)
+        use_adam = settings.optimizer == "adam" or (settings.optimizer == "auto" and not self.is_tabular)
         optimizer: type[Any] = torch.optim.Adam if use_adam else torch.optim.SGD
         self.optimizer: torch.optim.Optimizer = optimizer(self.policy.parameters(), lr=learning_rate)
 
@@ -140,24 +144,24 @@ class PGP:
             The agent itself.
 
         Raises:
-            InvalidSetting: not exactly one of the two, or below 0.
+            InvalidSetting: not exactly one of the two, or below 0; or an environment that is not wrapped.
+            NonFiniteValue: the policy diverged; the last step is not taken.
         """
         if (total_timesteps is None) == (iterations is None):
             raise InvalidSetting("Give one of total_timesteps= and iterations=.")
+        name = "iterations" if total_timesteps is None else "total_timesteps"
         amount = iterations if total_timesteps is None else total_timesteps
-        assert amount is not None
-        if amount < 0:
-            raise InvalidSetting(
-                f"{'iterations' if total_timesteps is None else 'total_timesteps'}={amount} must be at least 0."
-            )
+        if isinstance(amount, bool) or not isinstance(amount, (int, float, np.number)) or not 0 <= amount < math.inf:
+            raise InvalidSetting(f"{name}={amount!r} must be a number of at least 0.")
         done, begun = 0, self.iteration if total_timesteps is None else self.timesteps
         self._goes_on = False
-        with Progress(amount, enabled=progress_bar) as progress:
+        with Progress(math.ceil(amount), enabled=progress_bar) as progress:
             while done < amount:
                 report = self._iterate()
                 done = (report.iteration if total_timesteps is None else report.timesteps) - begun
                 progress.update(done, objective=report.objective, constraints=report.constraints)
-                if callback is not None and callback(self, report) is False:
+                answer = None if callback is None else callback(self, report)
+                if answer is not None and not answer:
                     break
         return self
 
@@ -185,18 +189,19 @@ class PGP:
     def _update(self, rollout: Rollout) -> tuple[float, float | None]:
         """One step of the policy, then of the critic."""
         advantage_t, return_t = self._advantages(rollout)
-        # A fragment stands for its share of an episode, so the scale of the gradient does not depend on the batching.
         factor_t = torch.as_tensor(rollout.weights * advantage_t / len(rollout.lengths), device=self.settings.device)
         log_prob_t = self.policy.log_prob(rollout.rows, rollout.actions)
         self.optimizer.zero_grad()
         (-(factor_t.to(log_prob_t.dtype) * log_prob_t).sum()).backward()  # type: ignore[no-untyped-call]
-        limit = self._max_gradient_norm or float("inf")
-        norm = float(torch.nn.utils.clip_grad_norm_(self.policy.parameters(), limit, error_if_nonfinite=True))
+        norm = float(torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self._max_gradient_norm))
+        if not math.isfinite(norm):
+            raise NonFiniteValue("The gradient is not finite: lower the learning rate, or bound the pseudo-rewards.")
         self.optimizer.step()
-        if self.settings.projection_radius is not None:
+        radius = self.settings.projection_radius
+        if radius is not None:
             with torch.no_grad():
                 for parameter in self.policy.parameters():
-                    parameter.clamp_(-self.settings.projection_radius, self.settings.projection_radius)
+                    parameter.clamp_(-radius, radius)
         self.policy.changed()
         critic_loss = None if self.critic is None else self.critic.fit(rollout.rows, return_t, self._rng)
         return norm, critic_loss
@@ -223,19 +228,17 @@ class PGP:
 
         Args:
             observation: of the environment's observation space, or, for a vector environment, of the batched one.
-            deterministic: the most probable action instead of a sample.
+            deterministic: the most probable action instead of a sample. Samples leave the training as it is.
 
         Returns:
             Action and ``None``, as Stable-Baselines3's policies do.
         """
         space = self._collector.observation_space
-        is_single = space.contains(observation)
-        rows = np.asarray(as_row(space, observation))[None] if is_single else as_rows(space, observation)
-        raw = self.policy.mode(rows) if deterministic else self.policy.sample(rows, self._rng)
+        single = is_single(space, observation)
+        rows = np.asarray(as_row(space, observation))[None] if single else as_rows(space, observation)
+        raw = self.policy.mode(rows) if deterministic else self.policy.sample(rows, self._predict_rng)
         actions = self.policy.to_env(raw)
-        if not is_single:
-            return actions, None
-        return (int(actions[0]) if actions[0].ndim == 0 else actions[0]), None
+        return (one_action(self._collector.action_space, actions) if single else actions), None
 
     @property
     def is_tabular(self) -> bool:
@@ -246,16 +249,16 @@ class PGP:
         """π(a|s), ``(n_states, n_actions)``.
 
         Raises:
-            UnsupportedSpace: the policy is a network over a space that is not finite.
+            UnsupportedSpace: observations or actions are not finite.
         """
-        if not isinstance(self.policy, TabularSoftmax):
-            raise UnsupportedSpace("Only a tabular policy has a table.")
+        if not isinstance(self.policy, (TabularSoftmax, CategoricalMLP)):
+            raise UnsupportedSpace("Only a policy over Discrete actions has a table.")
         return self.policy.table()
 
     # Checkpoints.
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write a checkpoint, atomically: policy, optimiser, critic, random state, occupancy estimate and multipliers."""
+        """Write a checkpoint, atomically: the agent with its random state, the occupancy estimate, the multipliers."""
         checkpoints.save(path, self)
 
     @classmethod
@@ -272,13 +275,3 @@ class PGP:
             CheckpointMismatch: it belongs to another environment, or to a version that this one cannot read.
         """
         return checkpoints.load(path, env, cls, device=device)
-
-
-def _suits_a_table(observation_space: gym.Space[Any], action_space: gym.Space[Any]) -> bool:
-    """Whether the spaces are finite, and small enough for one parameter per state and action."""
-    if not isinstance(action_space, gym.spaces.Discrete):
-        return False
-    try:
-        return FiniteSpace(observation_space).n * int(action_space.n) <= DENSE_CELLS
-    except UnsupportedSpace:
-        return False

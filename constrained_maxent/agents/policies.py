@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -13,19 +14,29 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
+from constrained_maxent.agents.settings import PolicyKind
 from constrained_maxent.errors import NonFiniteValue, UnsupportedSpace
+from constrained_maxent.occupancy.counts import DENSE_CELLS
 from constrained_maxent.occupancy.spaces import FiniteSpace
 from constrained_maxent.types import FloatArray
 
 LOG_STD_BOUNDS = (-5.0, 2.0)
 """Range of log σ of Gaussian policies (paper, table of model architectures)."""
 
+LARGEST_TABLE = 100_000_000
+"""Most parameters of a table that is asked for explicitly (0.8 GB)."""
+
+LARGEST_INPUT = 1_000_000
+"""Most inputs of a network; a finite space has one for each value of each component."""
+
 
 class Policy(nn.Module, ABC):
     """π(a|s) with parameters. Rows are observations as ``occupancy.spaces.as_rows`` records them.
 
-    *Raw* actions are what the policy samples: numbers from 0 for ``Discrete``, values before the squashing for ``Box``, so
-    that log π is exact at the bounds. ``to_env`` turns them into actions of the environment.
+    *Raw* actions are what the policy samples: numbers from 0 for ``Discrete``, values before the squashing for ``Box``,
+    so that log π is exact at the bounds. ``to_env`` turns them into actions of the environment.
+
+    Every method raises ``NonFiniteValue`` if the parameters have diverged.
     """
 
     @abstractmethod
@@ -49,11 +60,16 @@ class Policy(nn.Module, ABC):
 
 
 class TabularSoftmax(Policy):
-    r"""The paper's policy class: :math:`\pi_\theta(a|s) = e^{\theta_{s,a}} / \sum_{a'} e^{\theta_{s,a'}}`, θ = 0 at the start.
+    r"""The paper's policy class, uniform at first.
+
+    .. math:: \pi_\theta(a|s) = e^{\theta_{s,a}} / \sum_{a'} e^{\theta_{s,a'}}, \qquad \theta_0 = 0
 
     Args:
         observation_space: finite, see :class:`~constrained_maxent.occupancy.FiniteSpace`.
         action_space: ``Discrete``.
+
+    Raises:
+        UnsupportedSpace: the observations are not finite, or the table would have more than ``LARGEST_TABLE`` entries.
     """
 
     def __init__(self, observation_space: gym.Space[Any], action_space: gym.spaces.Discrete) -> None:
@@ -61,13 +77,18 @@ class TabularSoftmax(Policy):
         self._states = FiniteSpace(observation_space)
         self._first_action = int(action_space.start)
         shape = (self._states.n, int(action_space.n))
+        if shape[0] * shape[1] > LARGEST_TABLE:
+            raise UnsupportedSpace(
+                f"A table of {shape[0]:,} states and {shape[1]:,} actions does not fit into memory: take policy='mlp', "
+                "or describe the observation more coarsely."
+            )
         self.theta = nn.Parameter(torch.zeros(shape, dtype=torch.float64))
         self._cumulative: FloatArray | None = None
 
     def table(self) -> FloatArray:
         """π(a|s), ``(n_states, n_actions)``."""
         with torch.no_grad():
-            table: FloatArray = functional.softmax(self.theta, dim=1).cpu().numpy()
+            table: FloatArray = _checked(functional.softmax(self.theta, dim=1)).cpu().numpy()
         return table
 
     def sample(self, rows: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
@@ -79,12 +100,11 @@ class TabularSoftmax(Policy):
         return actions
 
     def mode(self, rows: NDArray[Any]) -> NDArray[Any]:
-        return self.table()[self._states.encode(rows)].argmax(axis=1)
+        actions: NDArray[Any] = self.table()[self._states.encode(rows)].argmax(axis=1)
+        return actions
 
     def log_prob(self, rows: NDArray[Any], raw: NDArray[Any]) -> torch.Tensor:
-        states = torch.as_tensor(self._states.encode(rows), device=self.theta.device)
-        actions = torch.as_tensor(raw, device=self.theta.device)
-        return functional.log_softmax(self.theta, dim=1)[states, actions]
+        return functional.log_softmax(self.theta, dim=1)[_tensor(self._states.encode(rows), self), _tensor(raw, self)]
 
     def to_env(self, raw: NDArray[Any]) -> NDArray[Any]:
         actions: NDArray[Any] = raw + self._first_action
@@ -98,7 +118,7 @@ class Features(nn.Module):
     """Observations as network input: ``Box`` flattened, finite spaces one-hot by component.
 
     Raises:
-        UnsupportedSpace: neither.
+        UnsupportedSpace: neither, or more than ``LARGEST_INPUT`` inputs.
     """
 
     def __init__(self, space: gym.Space[Any]) -> None:
@@ -110,6 +130,11 @@ class Features(nn.Module):
             finite = FiniteSpace(space)
             self._sizes, self._starts = finite.sizes, finite.starts
             self.size = sum(self._sizes)
+        if self.size > LARGEST_INPUT:
+            raise UnsupportedSpace(
+                f"{space} would be {self.size:,} inputs of a network: describe the observation more coarsely, or as a "
+                "MultiDiscrete of small components."
+            )
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
         if self._sizes is None:
@@ -141,16 +166,30 @@ class CategoricalMLP(Policy):
         self, observation_space: gym.Space[Any], action_space: gym.spaces.Discrete, hidden_sizes: Sequence[int]
     ) -> None:
         super().__init__()
+        self._observation_space = observation_space
         self._first_action = int(action_space.start)
         self.logits = mlp(observation_space, hidden_sizes, int(action_space.n))
 
     def _log_probs(self, rows: NDArray[Any]) -> torch.Tensor:
-        return functional.log_softmax(self.logits(_tensor(rows, self)), dim=1)
+        return functional.log_softmax(_checked(self.logits(_tensor(rows, self))), dim=1)
+
+    def _probabilities(self, rows: NDArray[Any]) -> FloatArray:
+        with torch.no_grad():
+            probabilities: FloatArray = self._log_probs(rows).double().exp().cpu().numpy()
+        return probabilities
+
+    def table(self) -> FloatArray:
+        """π(a|s), ``(n_states, n_actions)``.
+
+        Raises:
+            UnsupportedSpace: the observation space is not finite.
+        """
+        states = FiniteSpace(self._observation_space)
+        digits = np.stack(np.unravel_index(np.arange(states.n), states.sizes), axis=1)
+        return self._probabilities(digits + states.starts)
 
     def sample(self, rows: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
-        with torch.no_grad():
-            probabilities = _checked(self._log_probs(rows)).exp().cpu().numpy().astype(np.float64)
-        cumulative = np.cumsum(probabilities, axis=1)[:, :-1]
+        cumulative = np.cumsum(self._probabilities(rows), axis=1)[:, :-1]
         actions: NDArray[Any] = (cumulative <= rng.random(len(rows))[:, None]).sum(axis=1)
         return actions
 
@@ -166,29 +205,60 @@ class CategoricalMLP(Policy):
         return raw + self._first_action
 
 
-class GaussianMLP(Policy):
-    r"""A Gaussian with state-dependent mean and log σ, squashed by tanh onto a bounded ``Box``.
+class Squashing:
+    r"""A smooth map from all reals *u* onto the inside of a ``Box``, component by component.
 
-    :math:`a = \mathrm{low} + (\tanh u + 1)(\mathrm{high}-\mathrm{low})/2` with
-    :math:`u \sim \mathcal N(\mu(s), \sigma(s))`; an unbounded component takes *u* itself.
+    Between two bounds it is :math:`\mathrm{low} + (\tanh u + 1)(\mathrm{high}-\mathrm{low})/2`, above or below a single
+    one :math:`\mathrm{low} + \log(1+e^u)` or :math:`\mathrm{high} - \log(1+e^{-u})`, and *u* itself without bounds.
     """
+
+    def __init__(self, space: gym.spaces.Box) -> None:
+        self._shape, self._dtype = space.shape, space.dtype
+        self._low, self._high = (bound.reshape(-1).astype(np.float64) for bound in (space.low, space.high))
+        has_low, has_high = np.isfinite(self._low), np.isfinite(self._high)
+        self._is_interval, self._is_ray = has_low & has_high, has_low ^ has_high
+        self._sign = np.where(has_low, 1.0, -1.0)  # the way in which a ray runs
+        self._bound = np.where(has_low, self._low, np.where(has_high, self._high, 0.0))
+        self._half = np.where(self._is_interval, self._high / 2.0 - np.where(has_low, self._low, 0.0) / 2.0, 1.0)
+
+    def to_box(self, u: FloatArray) -> NDArray[Any]:
+        """Elements of the space, ``(n, *shape)``, for *u* ``(n, n_components)``."""
+        interval = self._bound + self._half * (np.tanh(u) + 1.0)
+        ray = self._bound + self._sign * np.logaddexp(0.0, self._sign * u)
+        values = np.where(self._is_interval, interval, np.where(self._is_ray, ray, u))
+        # Rounding may step over a bound.
+        inside: NDArray[Any] = np.clip(values, self._low, self._high).reshape(len(u), *self._shape).astype(self._dtype)
+        return inside
+
+    def log_slope(self, u: torch.Tensor) -> torch.Tensor:
+        """Logarithm of the map's derivative, of the shape of *u*; finite however large *u* is."""
+
+        def constant(values: NDArray[Any]) -> torch.Tensor:
+            return torch.as_tensor(values, device=u.device)
+
+        # log(1 - tanh(u)^2) = 2 (log 2 - u - softplus(-2u)). A component of no width has no density: its part is 0.
+        stretch = constant(np.log(np.where(self._half > 0.0, self._half, 1.0))).to(u.dtype)
+        interval = stretch + 2.0 * (math.log(2.0) - u - functional.softplus(-2.0 * u))
+        ray = -functional.softplus(-constant(self._sign).to(u.dtype) * u)
+        beside = torch.where(constant(self._is_ray), ray, torch.zeros_like(u))
+        return torch.where(constant(self._is_interval), interval, beside)
+
+
+class GaussianMLP(Policy):
+    r"""A Gaussian :math:`u \sim \mathcal N(\mu(s), \sigma(s))`, squashed into a ``Box``; see :class:`Squashing`."""
 
     def __init__(
         self, observation_space: gym.Space[Any], action_space: gym.spaces.Box, hidden_sizes: Sequence[int]
     ) -> None:
         super().__init__()
-        self._shape, self._dtype = action_space.shape, action_space.dtype
+        self._squashing = Squashing(action_space)
         n_actions = int(np.prod(action_space.shape))
-        low, high = action_space.low.reshape(-1).astype(np.float64), action_space.high.reshape(-1).astype(np.float64)
-        self._squashed = np.isfinite(low) & np.isfinite(high)
-        self._middle = np.where(self._squashed, (low + high) / 2.0, 0.0)
-        self._half = np.where(self._squashed, (high - low) / 2.0, 1.0)
         self.mean = mlp(observation_space, hidden_sizes, n_actions)
         self.log_std = mlp(observation_space, hidden_sizes, n_actions)
 
     def _gaussian(self, rows: NDArray[Any]) -> tuple[torch.Tensor, torch.Tensor]:
         inputs = _tensor(rows, self)
-        return _checked(self.mean(inputs)), self.log_std(inputs).clamp(*LOG_STD_BOUNDS)
+        return _checked(self.mean(inputs)), _checked(self.log_std(inputs)).clamp(*LOG_STD_BOUNDS)
 
     def sample(self, rows: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
         with torch.no_grad():
@@ -205,21 +275,19 @@ class GaussianMLP(Policy):
     def log_prob(self, rows: NDArray[Any], raw: NDArray[Any]) -> torch.Tensor:
         mean, log_std = self._gaussian(rows)
         u = _tensor(raw, self).to(mean.dtype)
-        log_normal = -0.5 * ((u - mean) / log_std.exp()) ** 2 - log_std - 0.5 * float(np.log(2.0 * np.pi))
-        # log |da/du|: log(1 - tanh(u)^2) written so that it stays finite for large |u|.
-        stretch = torch.as_tensor(np.log(self._half), dtype=mean.dtype, device=mean.device)
-        squash = stretch + 2.0 * (float(np.log(2.0)) - u - functional.softplus(-2.0 * u))
-        squashed = torch.as_tensor(self._squashed, device=mean.device)
-        return (log_normal - torch.where(squashed, squash, torch.zeros_like(squash))).sum(dim=1)
+        log_normal = -0.5 * ((u - mean) / log_std.exp()) ** 2 - log_std - 0.5 * math.log(2.0 * math.pi)
+        return (log_normal - self._squashing.log_slope(u)).sum(dim=1)
 
     def to_env(self, raw: NDArray[Any]) -> NDArray[Any]:
-        actions = self._middle + self._half * np.where(self._squashed, np.tanh(raw), raw)
-        scaled: NDArray[Any] = actions.reshape(len(raw), *self._shape).astype(self._dtype)
-        return scaled
+        return self._squashing.to_box(raw)
 
 
 def make_policy(
-    observation_space: gym.Space[Any], action_space: gym.Space[Any], *, tabular: bool, hidden_sizes: Sequence[int]
+    observation_space: gym.Space[Any],
+    action_space: gym.Space[Any],
+    *,
+    kind: PolicyKind = "auto",
+    hidden_sizes: Sequence[int],
 ) -> Policy:
     """The policy for a pair of spaces.
 
@@ -227,14 +295,22 @@ def make_policy(
         UnsupportedSpace: the action space is neither ``Discrete`` nor ``Box``, or a table is asked for and impossible.
     """
     if isinstance(action_space, gym.spaces.Discrete):
-        if tabular:
+        if kind == "tabular" or (kind == "auto" and _suits_a_table(observation_space, action_space)):
             return TabularSoftmax(observation_space, action_space)
         return CategoricalMLP(observation_space, action_space, hidden_sizes)
     if not isinstance(action_space, gym.spaces.Box):
         raise UnsupportedSpace(f"{action_space} is neither Discrete nor Box: PGP has no policy for it.")
-    if tabular:
+    if kind == "tabular":
         raise UnsupportedSpace("A tabular policy needs Discrete actions: take policy='mlp'.")
     return GaussianMLP(observation_space, action_space, hidden_sizes)
+
+
+def _suits_a_table(observation_space: gym.Space[Any], action_space: gym.spaces.Discrete) -> bool:
+    """Whether the observations are finite, and few enough for one parameter per state and action."""
+    try:
+        return FiniteSpace(observation_space).n * int(action_space.n) <= DENSE_CELLS
+    except UnsupportedSpace:
+        return False
 
 
 def _tensor(values: NDArray[Any], module: nn.Module) -> torch.Tensor:
@@ -243,5 +319,7 @@ def _tensor(values: NDArray[Any], module: nn.Module) -> torch.Tensor:
 
 def _checked(outputs: torch.Tensor) -> torch.Tensor:
     if not bool(torch.isfinite(outputs).all()):
-        raise NonFiniteValue("The policy network returned a value that is not finite: lower the learning rate.")
+        raise NonFiniteValue(
+            "The policy returned a value that is not finite: lower the learning rate, or scale the observations."
+        )
     return outputs

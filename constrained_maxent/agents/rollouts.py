@@ -29,7 +29,7 @@ class Rollout:
         rewards: pseudo-rewards, ``(n_steps,)``.
         weights: w_t of the occupancy, ``(n_steps,)``.
         lengths: steps of each trajectory, ``(n_trajectories,)``.
-        times: time of each step within its trajectory, ``(n_steps,)``.
+        times: steps since its trajectory began, ``(n_steps,)``.
         final_rows: the observation after each trajectory's last step, ``(n_trajectories, ...)``.
         terminated: whether the environment ended it there, ``(n_trajectories,)``.
         report: the batch's ``info["batch"]``.
@@ -48,25 +48,49 @@ class Rollout:
     n_steps: int
 
 
+def single_spaces(env: Environment) -> tuple[gym.Space[Any], gym.Space[Any]]:
+    """Observation and action space of one (sub-)environment.
+
+    Raises:
+        InvalidSetting: not an environment.
+    """
+    if isinstance(env, gym.vector.VectorEnv):
+        return env.single_observation_space, env.single_action_space
+    if isinstance(env, gym.Env):
+        return env.observation_space, env.action_space
+    raise InvalidSetting(f"env={env!r} must be an environment, such as gym.make('FrozenLake-PGP-v0').")
+
+
+def is_single(space: gym.Space[Any], observation: Any) -> bool:
+    """Whether this is one observation of the space, and not a batch of them, to judge by its shape."""
+    if isinstance(space, gym.spaces.Tuple):
+        return is_single(space.spaces[0], observation[0])
+    return np.ndim(observation) == len(space.shape or ())
+
+
+def one_action(space: gym.Space[Any], actions: NDArray[Any]) -> Any:
+    """The only action of a batch of one, as scalar environments take it."""
+    return int(actions[0]) if isinstance(space, gym.spaces.Discrete) else np.asarray(actions[0])
+
+
 class Collector:
     """Steps an environment with a policy until its wrappers say that a batch is complete.
 
     Args:
         env: a wrapped environment, scalar or vector.
+
+    Raises:
+        InvalidSetting: not an environment, or sub-environments that do not reset themselves.
     """
 
     def __init__(self, env: Environment) -> None:
         self.env = env
+        self.observation_space, self.action_space = single_spaces(env)
         self._vector = env if isinstance(env, gym.vector.VectorEnv) else None
-        if self._vector is None:
-            self.observation_space, self.action_space = env.observation_space, env.action_space
-        else:
-            self.observation_space = self._vector.single_observation_space
-            self.action_space = self._vector.single_action_space
-            if self._vector.metadata.get("autoreset_mode") is AutoresetMode.DISABLED:
-                raise InvalidSetting(
-                    "PGP needs sub-environments that reset themselves: autoreset_mode NEXT_STEP or SAME_STEP."
-                )
+        if self._vector is not None and self._vector.metadata.get("autoreset_mode") is AutoresetMode.DISABLED:
+            raise InvalidSetting(
+                "PGP needs sub-environments that reset themselves: autoreset_mode NEXT_STEP or SAME_STEP."
+            )
         self.num_envs = 1 if self._vector is None else self._vector.num_envs
         self._rows: NDArray[Any] | None = None
         self._scalar_episode_is_over = False
@@ -81,7 +105,7 @@ class Collector:
         """One batch.
 
         Raises:
-            InvalidSetting: no batch ends: the environment is not wrapped by ``TrackOccupancy``.
+            InvalidSetting: nothing in the environment hands over pseudo-rewards and batches of all sub-environments.
         """
         assert self._rows is not None, "restart() comes first"
         rows: list[NDArray[Any]] = []
@@ -104,6 +128,12 @@ class Collector:
                 raise InvalidSetting(
                     "info has no pseudo_reward: wrap the environment, for example by wrappers.constrain(env)."
                 )
+            if "_batch" in info:
+                # Gymnasium stacked the reports of wrappers that know one sub-environment each.
+                raise InvalidSetting(
+                    "Every sub-environment has an occupancy estimate of its own. Wrap the vector environment instead: "
+                    "wrappers.constrain(gym.make_vec(...)); for the ids of this package, leave out vectorization_mode."
+                )
             report = info.get("batch")
         return self._cut(np.array(rows), np.array(actions), finals, report)
 
@@ -111,9 +141,8 @@ class Collector:
         if self._vector is not None:
             observation, _, terminated, truncated, infos = self._vector.step(actions)
             return observation, terminated, truncated, infos
-        action = actions[0]
-        observation, _, ended, cut, info = self.env.step(int(action) if action.ndim == 0 else action)
-        return observation, np.array([ended]), np.array([cut]), info
+        observation, _, terminated, truncated, info = self.env.step(one_action(self.action_space, actions))
+        return observation, np.array([terminated]), np.array([truncated]), info
 
     def _as_rows(self, observation: Any) -> NDArray[Any]:
         if self._vector is None:

@@ -48,14 +48,25 @@ class PGPSettings:
                 raise InvalidSetting(f"{name}={getattr(self, name)!r} must be one of {', '.join(get_args(kinds))}.")
         for name in ("learning_rate", "projection_radius", "max_gradient_norm", "critic_learning_rate"):
             value = getattr(self, name)
-            if value is not None and not 0.0 < value < math.inf:
+            may_be_left_out = name != "critic_learning_rate" and value is None
+            if not (may_be_left_out or (_is_number(value) and 0.0 < value < math.inf)):
                 raise InvalidSetting(f"{name}={value!r} must be a finite number above 0.")
-        if self.return_discount is not None and not 0.0 < self.return_discount <= 1.0:
-            raise InvalidSetting(f"return_discount={self.return_discount!r} must lie in (0, 1].")
+        discount = self.return_discount
+        if not (discount is None or (_is_number(discount) and 0.0 < discount <= 1.0)):
+            raise InvalidSetting(f"return_discount={discount!r} must lie in (0, 1].")
         for name in ("critic_steps", "critic_batch_size"):
-            if getattr(self, name) < 1:
-                raise InvalidSetting(f"{name}={getattr(self, name)!r} must be at least 1.")
-        if any(size < 1 for size in self.hidden_sizes):
-            raise InvalidSetting(f"hidden_sizes={self.hidden_sizes!r} must be at least 1 each.")
+            if not _is_count(getattr(self, name)):
+                raise InvalidSetting(f"{name}={getattr(self, name)!r} must be a whole number of at least 1.")
+        sizes = self.hidden_sizes
+        if not isinstance(sizes, (tuple, list)) or not all(map(_is_count, sizes)):
+            raise InvalidSetting(f"hidden_sizes={sizes!r} must be whole numbers of at least 1, such as (256, 256).")
         # JSON has no tuples; equal settings must compare equal after a round trip.
-        object.__setattr__(self, "hidden_sizes", tuple(self.hidden_sizes))
+        object.__setattr__(self, "hidden_sizes", tuple(sizes))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1

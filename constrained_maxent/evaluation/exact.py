@@ -64,7 +64,7 @@ class ExactProblem:
         """
         tracker = find_tracker(env)
         weighting = tracker.weighting
-        mdp = TabularMDP.from_env(_with_dynamics(env), discount=weighting.discount, horizon=weighting.horizon)
+        mdp = TabularMDP.from_env(with_dynamics(env), discount=weighting.discount, horizon=weighting.horizon)
         constraints = {}
         for name, constraint in tracker.problem.constraints.items():
             functional = constraint.functional
@@ -94,7 +94,7 @@ class ExactProblem:
         return self.evaluate(np.full((self.mdp.n_states, self.mdp.n_actions), 1.0 / self.mdp.n_actions))
 
 
-def _with_dynamics(env: Environment) -> Environment:
+def with_dynamics(env: Environment) -> Environment:
     """The environment that publishes ``P``: a sub-environment, where the vector environment only manages them."""
     bare = env.unwrapped
     return bare.envs[0] if isinstance(bare, gym.vector.SyncVectorEnv) else env
@@ -103,7 +103,7 @@ def _with_dynamics(env: Environment) -> Environment:
 def _cost_table(mdp: TabularMDP, env: Environment, source: Any) -> FloatArray:
     if callable(source):
         return mdp.tabulate(source)
-    tables = getattr(_with_dynamics(env).unwrapped, "cost_tables", {})
+    tables = getattr(with_dynamics(env).unwrapped, "cost_tables", {})
     if source not in tables:
         raise MissingCost(
             f"The cost {source!r} is known step by step only. For exact evaluation let the bare environment have "

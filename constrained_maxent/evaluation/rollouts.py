@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from constrained_maxent.agents import PGP
@@ -24,7 +26,7 @@ class RolloutEvaluation:
 
     Attributes:
         objective: of the occupancy estimated from all of them [nats]; a plug-in estimate, low for few episodes.
-        constraints: R by name; with an interval over episodes where R is linear in λ.
+        constraints: R by name; with a 95 % interval over episodes where R is linear in λ.
         length: of the episodes [steps].
         n_episodes: how many there were.
     """
@@ -39,18 +41,47 @@ def evaluate_rollouts(env: Environment, agent: PGP, *, n_episodes: int, seed: in
     """Roll a policy out on its environment, without learning.
 
     Args:
-        env: the wrapped environment; batches of whole episodes. Its occupancy estimate and multipliers change.
+        env: the wrapped environment; batches of whole episodes. A batch under way is given up; estimate and multipliers
+            are afterwards what they were before.
         agent: whose policy acts.
         n_episodes: at least so many episodes, in whole batches.
         seed: of environment and actions.
 
     Raises:
-        InvalidSetting: fewer than one episode, or batches of steps.
+        InvalidSetting: fewer than one episode, a negative seed, or batches of steps.
     """
     if n_episodes < 1:
         raise InvalidSetting(f"episodes={n_episodes} must be at least 1.")
+    if seed < 0:
+        raise InvalidSetting(f"seed={seed} must be at least 0.")
     tracker = find_tracker(env)
-    collector, rng = Collector(env), np.random.default_rng(seed)
+    before = tracker.state_dict()
+    try:
+        trajectories = _roll_out(env, agent, n_episodes, seed)
+    finally:
+        tracker.load_state_dict(before)
+    batch = Batch.from_trajectories(trajectories)
+    # Memory would mix in the occupancy of training.
+    config = {name: value for name, value in estimator_config(tracker.estimator).items() if name != "memory"}
+    estimator = estimator_from_config(config).bind(*_spaces(env)).fit(batch)
+    measure = estimator.measure()
+    evaluation = tracker.problem.evaluate(measure)
+    points = estimator.points(batch.observations, batch.actions, batch.costs)
+    constraints = {}
+    for name, constraint in tracker.problem.constraints.items():
+        functional = constraint.functional
+        if isinstance(functional, LinearCost):
+            costs = batch.split(batch.weights * functional.derivative(measure, points))
+            constraints[name] = bootstrap_mean([cost.sum() - functional.limit for cost in costs], seed=seed)
+        else:
+            value = evaluation.constraints[name]
+            constraints[name] = Estimate(value, value, value)
+    length = bootstrap_mean(batch.lengths, seed=seed)
+    return RolloutEvaluation(evaluation.objective, constraints, length, len(batch))
+
+
+def _roll_out(env: Environment, agent: PGP, n_episodes: int, seed: int) -> list[Trajectory]:
+    tracker, collector, rng = find_tracker(env), Collector(env), np.random.default_rng(seed)
     trajectories: list[Trajectory] = []
     while len(trajectories) < n_episodes:
         collector.restart(seed=seed + len(trajectories))
@@ -58,20 +89,12 @@ def evaluate_rollouts(env: Environment, agent: PGP, *, n_episodes: int, seed: in
         if not report["whole_episodes"]:
             raise InvalidSetting("Evaluation needs batches of whole episodes: give episodes_per_batch.")
         assert tracker.last_batch is not None
-        trajectories += list(tracker.last_batch)
-    batch = Batch.from_trajectories(trajectories)
-    # Memory would mix in the occupancy of training.
-    config = {name: value for name, value in estimator_config(tracker.estimator).items() if name != "memory"}
-    estimator = estimator_from_config(config).bind(collector.observation_space, collector.action_space).fit(batch)
-    evaluation = tracker.problem.evaluate(estimator.measure())
-    constraints = {}
-    for name, constraint in tracker.problem.constraints.items():
-        functional = constraint.functional
-        if isinstance(functional, LinearCost) and isinstance(functional.observed, str):
-            costs = [float(t.weights @ t.costs[functional.observed]) - functional.limit for t in trajectories]
-            constraints[name] = bootstrap_mean(costs, seed=seed)
-        else:
-            value = evaluation.constraints[name]
-            constraints[name] = Estimate(value, value, value)
-    length = bootstrap_mean([len(trajectory) for trajectory in trajectories], seed=seed)
-    return RolloutEvaluation(evaluation.objective, constraints, length, len(trajectories))
+        trajectories += tracker.last_batch
+    return trajectories
+
+
+def _spaces(env: Environment) -> tuple[gym.Space[Any], gym.Space[Any]]:
+    """Observation and action space of one (sub-)environment."""
+    if isinstance(env, gym.vector.VectorEnv):
+        return env.single_observation_space, env.single_action_space
+    return env.observation_space, env.action_space

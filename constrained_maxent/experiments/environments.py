@@ -6,8 +6,10 @@ import difflib
 from typing import Any
 
 import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.error import DependencyNotInstalled
 
-from constrained_maxent.errors import InvalidSetting, MissingTracker
+from constrained_maxent.errors import ConstrainedMaxentError, InvalidSetting, MissingTracker
 from constrained_maxent.experiments.settings import TrainSettings
 from constrained_maxent.functionals import LinearCost
 from constrained_maxent.occupancy import Counts
@@ -15,63 +17,106 @@ from constrained_maxent.penalties import Quadratic
 from constrained_maxent.problem import Constraint
 from constrained_maxent.wrappers import constrain, find_tracker
 
+VectorEnv = gym.vector.VectorEnv[Any, Any, Any]
 
-def make_environment(env_id: str, settings: TrainSettings) -> gym.vector.VectorEnv[Any, Any, Any]:
+TRACKING = ("pairing", "episodes_per_batch", "steps_per_batch", "discount", "scale")
+TERMS = ("preset", "beta", "limit", "memory")
+
+
+def make_environment(env_id: str, settings: TrainSettings) -> VectorEnv:
     """The vector environment of a run; one that is not wrapped yet is wrapped with the entropy objective and its cost.
 
     Raises:
         InvalidSetting: unknown id, or arguments that the environment does not take.
+        UnsupportedSpace: its spaces cannot be counted.
+        gymnasium.error.DependencyNotInstalled: the environment needs a package that is missing.
     """
+    tracking, terms = _given(settings, TRACKING), _given(settings, TERMS)
+    if "-PGP-" in _find(env_id).id:
+        if settings.cost is not None:
+            raise InvalidSetting(f"{env_id} brings its own cost: leave out --cost.")
+        return _make(env_id, settings, **tracking, **terms)
+    bare = _make(env_id, settings)
     try:
-        spec = gym.spec(env_id)
-    except (gym.error.Error, ImportError) as error:
-        similar = difflib.get_close_matches(env_id, gym.registry, n=3, cutoff=0.5)
-        hint = f" Did you mean {', '.join(similar)}?" if similar else " gymnasium.pprint_registry() lists all."
-        raise InvalidSetting(f"There is no environment {env_id!r}.{hint}") from error
+        if not _is_wrapped(bare):
+            return _wrap(bare, settings, tracking)
+        given = [*tracking, *terms, *_given(settings, ("cost",))]
+        if given:
+            raise InvalidSetting(f"{env_id} brings its own wrappers: leave out {', '.join(given)}.")
+    except BaseException:
+        bare.close()
+        raise
+    return bare
+
+
+def _given(settings: TrainSettings, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: getattr(settings, name) for name in names if getattr(settings, name) is not None}
+
+
+def _find(env_id: str) -> EnvSpec:
+    try:
+        return gym.spec(env_id)
+    except ImportError as error:
+        raise InvalidSetting(f"The module of {env_id!r} cannot be imported: {error}") from error
+    except gym.error.Error as error:
+        similar = difflib.get_close_matches(env_id, gym.registry, n=3)
+        hint = f"Did you mean {', '.join(similar)}?" if similar else "gymnasium.pprint_registry() lists all."
+        raise InvalidSetting(f"There is no environment {env_id!r}. {hint}") from error
+
+
+def _make(env_id: str, settings: TrainSettings, **stack: Any) -> VectorEnv:
     kwargs = settings.environment_kwargs()
-    names = ("pairing", "episodes_per_batch", "steps_per_batch", "discount", "scale")
-    stack = {name: getattr(settings, name) for name in names if getattr(settings, name) is not None}
-    penalty = {name: getattr(settings, name) for name in ("preset", "beta", "limit", "memory")}
-    penalty = {name: value for name, value in penalty.items() if value is not None}
+    if twice := sorted(kwargs.keys() & {*stack, "num_envs"}):
+        raise InvalidSetting(f"env-kwargs must not set {', '.join(twice)}: these are settings of their own.")
     try:
-        if "-PGP-" in spec.id:
-            if settings.cost is not None:
-                raise InvalidSetting(f"{env_id} brings its own cost: leave out --cost.")
-            return gym.make_vec(env_id, num_envs=settings.num_envs, **kwargs, **stack, **penalty)
-        bare = gym.make_vec(env_id, num_envs=settings.num_envs, **kwargs)
-    except TypeError as error:
-        raise InvalidSetting(f"{env_id} does not take these arguments: {error}") from error
-    return _wrap(bare, settings, stack)
+        return gym.make_vec(env_id, num_envs=settings.num_envs, **kwargs, **stack)
+    except (ConstrainedMaxentError, DependencyNotInstalled):
+        raise
+    except (TypeError, ValueError, LookupError, AssertionError, gym.error.Error) as error:
+        # What constructors raise at arguments that they do not like.
+        raise InvalidSetting(
+            f"{env_id} cannot be made with env-kwargs={settings.env_kwargs}: {type(error).__name__}: {error}"
+        ) from error
 
 
-def _wrap(
-    bare: gym.vector.VectorEnv[Any, Any, Any], settings: TrainSettings, stack: dict[str, Any]
-) -> gym.vector.VectorEnv[Any, Any, Any]:
+def _is_wrapped(env: VectorEnv) -> bool:
     try:
-        find_tracker(bare)
+        find_tracker(env)
     except MissingTracker:
-        pass
-    else:
-        return bare
+        return False
+    return True
+
+
+def _wrap(bare: VectorEnv, settings: TrainSettings, tracking: dict[str, Any]) -> VectorEnv:
     if settings.preset is not None:
         raise InvalidSetting("preset belongs to -PGP- environments: give beta, limit and the others one by one.")
     if settings.steps_per_batch is None:
-        stack.setdefault("episodes_per_batch", max(8, settings.num_envs))
-    key = settings.cost or ("cost" if _reports_cost(bare) else None)
-    if key is None and (settings.beta is not None or settings.limit is not None):
-        raise InvalidSetting("This environment reports no info['cost']: name the key that carries it with --cost.")
+        tracking = {"episodes_per_batch": max(8, settings.num_envs), **tracking}
+    estimator = Counts(memory=settings.memory or 0.0)
+    # Tells which spaces it cannot count before the environment is stepped.
+    estimator.bind(bare.single_observation_space, bare.single_action_space)
     constraints = {}
+    key = _cost_key(bare, settings)
     if key is not None:
         limit = 0.0 if settings.limit is None else settings.limit
         beta = 1.0 if settings.beta is None else settings.beta
         constraints["cost"] = Constraint(LinearCost(key, limit=limit), Quadratic(beta))
-    wrapped: gym.vector.VectorEnv[Any, Any, Any] = constrain(
-        bare, constraints=constraints, estimator=Counts(memory=settings.memory or 0.0), **stack
-    )
+    wrapped: VectorEnv = constrain(bare, constraints=constraints, estimator=estimator, **tracking)
     return wrapped
 
 
-def _reports_cost(env: gym.vector.VectorEnv[Any, Any, Any]) -> bool:
+def _cost_key(env: VectorEnv, settings: TrainSettings) -> str | None:
+    """The key of info that carries the cost, found out by one step; ``None`` for a run without a constraint."""
     env.reset(seed=0)
     env.action_space.seed(0)
-    return "cost" in env.step(env.action_space.sample())[4]
+    info = env.step(env.action_space.sample())[4]
+    key = settings.cost or "cost"
+    if key in info:
+        return key
+    if settings.cost is None and settings.beta is None and settings.limit is None:
+        return None
+    reported = ", ".join(sorted(name for name in info if not name.startswith("_"))) or "nothing"
+    raise InvalidSetting(
+        f"This environment reports no info[{key!r}] (it reports: {reported}): name the key that carries the cost "
+        "with --cost, or leave out --cost, --beta and --limit to explore without a constraint."
+    )

@@ -7,69 +7,87 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
 
-from torch.utils.tensorboard import SummaryWriter
-
 from constrained_maxent.agents import PGP, IterationReport
 from constrained_maxent.evaluation import ExactProblem
 from constrained_maxent.experiments.run_folder import MetricsWriter, RunFolder
 from constrained_maxent.experiments.settings import TrainSettings
-from constrained_maxent.problem import Constraint
+from constrained_maxent.wrappers import find_tracker
 
 
 class Recorder:
-    """The callback that writes metrics, events and checkpoints."""
+    """Writes metrics, events and checkpoints while an agent learns.
 
-    def __init__(
-        self,
-        folder: RunFolder,
-        settings: TrainSettings,
-        problem: ExactProblem | None,
-        constraints: Mapping[str, Constraint],
-    ) -> None:
+    Args:
+        folder: of the run.
+        settings: how often to do what.
+        problem: for exact evaluation; ``None`` where that is impossible.
+        agent: about to go on from its present iteration.
+
+    Attributes:
+        last: objective and constraint values of the last batch.
+    """
+
+    def __init__(self, folder: RunFolder, settings: TrainSettings, problem: ExactProblem | None, agent: PGP) -> None:
+        # Imported late: TensorBoard would slow down every command that does not train.
+        from torch.utils.tensorboard import SummaryWriter
+
         self.last: dict[str, Any] = {}
         self._folder, self._settings, self._problem = folder, settings, problem
-        names = tuple(constraints)
+        names = tuple(find_tracker(agent.env).problem.constraints)
         columns: tuple[str, ...] = ("iteration", "timesteps", "objective", "penalty", "gradient_norm", "critic_loss")
         columns += tuple(f"constraint_{name}" for name in names) + tuple(f"multiplier_{name}" for name in names)
         columns += ("exact_objective", *(f"exact_constraint_{name}" for name in names))
         self._metrics = MetricsWriter(folder.metrics_path, columns)
-        self._events = SummaryWriter(str(folder.path))
+        # Events past the checkpoint that a run continues from are to be forgotten.
+        self._events = SummaryWriter(str(folder.path), purge_step=agent.iteration + 1 if agent.iteration else None)
 
-    def __call__(self, agent: PGP, report: IterationReport) -> bool:
+    def record(self, agent: PGP, report: IterationReport) -> None:
+        """To be called after every iteration."""
         settings = self._settings
+        self.last = {"objective": report.objective, "constraints": dict(report.constraints)}
         is_last = report.iteration == settings.iterations
         evaluate = is_last or report.iteration % settings.evaluate_every == 0
-        if is_last or evaluate or report.iteration % settings.log_every == 0:
-            row: dict[str, float | int | None] = {
-                "iteration": report.iteration,
-                "timesteps": report.timesteps,
-                "objective": report.objective,
-                "penalty": report.penalty,
-                "gradient_norm": report.gradient_norm,
-                "critic_loss": report.critic_loss,
-                **{f"constraint_{name}": value for name, value in report.constraints.items()},
-                **{f"multiplier_{name}": value for name, value in report.multipliers.items()},
-            }
-            self.last = {"objective": report.objective, "constraints": dict(report.constraints)}
-            if evaluate and self._problem is not None and agent.is_tabular:
-                exact = self._problem.evaluate(agent.policy_table())
-                row |= {"exact_objective": exact.objective}
-                row |= {f"exact_constraint_{name}": value for name, value in exact.constraints.items()}
-            self._metrics.write(row)
-            for name, value in row.items():
-                if value is not None and name != "iteration":
-                    self._events.add_scalar(name, value, report.iteration)
+        if evaluate or report.iteration % settings.log_every == 0:
+            self._write(_row(report) | (self._exact(agent) if evaluate else {}))
         if not is_last and report.iteration % settings.checkpoint_every == 0:
             self.checkpoint(agent)
-        return True
+
+    def _exact(self, agent: PGP) -> dict[str, float | int | None]:
+        if self._problem is None or not agent.is_tabular:
+            return {}
+        exact = self._problem.evaluate(agent.policy_table())
+        constraints = {f"exact_constraint_{name}": value for name, value in exact.constraints.items()}
+        return {"exact_objective": exact.objective, **constraints}
+
+    def _write(self, row: Mapping[str, float | int | None]) -> None:
+        self._metrics.write(row)
+        for name, value in row.items():
+            if value is not None and name != "iteration":
+                self._events.add_scalar(name, value, row["iteration"])
 
     def checkpoint(self, agent: PGP) -> None:
+        """Save the agent, after everything that led to it."""
         self._metrics.flush()
+        self._events.flush()
         agent.save(self._folder.checkpoint_path)
 
     def close(self) -> None:
+        """Flush and close the files."""
         self._metrics.close()
         self._events.close()
+
+
+def _row(report: IterationReport) -> dict[str, float | int | None]:
+    return {
+        "iteration": report.iteration,
+        "timesteps": report.timesteps,
+        "objective": report.objective,
+        "penalty": report.penalty,
+        "gradient_norm": report.gradient_norm,
+        "critic_loss": report.critic_loss,
+        **{f"constraint_{name}": value for name, value in report.constraints.items()},
+        **{f"multiplier_{name}": value for name, value in report.multipliers.items()},
+    }
 
 
 class Interrupt:

@@ -14,7 +14,8 @@ import numpy as np
 from constrained_maxent.errors import InvalidRun
 from constrained_maxent.types import FloatArray
 
-OURS = ("config.json", "metrics.csv", "checkpoint.pt", "summary.json")
+RESULTS = ("config.json", "metrics.csv", "checkpoint.pt", "summary.json")
+FIGURES = ("training.png", "occupancy.png")
 
 
 class RunFolder:
@@ -33,6 +34,7 @@ class RunFolder:
         self.metrics_path = self.path / "metrics.csv"
         self.checkpoint_path = self.path / "checkpoint.pt"
         self.summary_path = self.path / "summary.json"
+        self.training_figure_path, self.occupancy_figure_path = (self.path / name for name in FIGURES)
 
     def create(self, *, overwrite: bool = False) -> None:
         """Make the folder.
@@ -42,17 +44,18 @@ class RunFolder:
         """
         if self.path.exists() and not self.path.is_dir():
             raise InvalidRun(f"{self.path} is a file: give --out a folder.")
-        occupied = [name for name in OURS if (self.path / name).exists()]
+        occupied = [name for name in RESULTS if (self.path / name).exists()]
         if occupied and not overwrite:
+            can_go_on = self.checkpoint_path.exists() and self.config_path.exists()
             raise InvalidRun(
-                f"{self.path} holds a run already ({', '.join(occupied)}): continue it with --resume {self.path}, "
-                "take another --out, or replace it with --overwrite."
+                f"{self.path} holds a run already ({', '.join(occupied)}): "
+                + (f"continue it with --resume {self.path}, " if can_go_on else "it cannot be continued; ")
+                + "take another --out, or replace it with --overwrite."
             )
         self.path.mkdir(parents=True, exist_ok=True)
-        for name in occupied:
-            (self.path / name).unlink()
-        for events in self.path.glob("events.out.tfevents.*"):
-            events.unlink()
+        for pattern in (*RESULTS, *FIGURES, "events.out.tfevents.*"):
+            for file in self.path.glob(pattern):
+                file.unlink()
 
     def read_config(self) -> dict[str, Any]:
         """The settings of the run. Raises InvalidRun if there are none."""
@@ -66,8 +69,8 @@ class RunFolder:
         if not path.exists():
             raise InvalidRun(f"{self.path} is no run folder: {path.name} is missing.")
         try:
-            content = json.loads(path.read_text())
-        except json.JSONDecodeError as error:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:  # no JSON, or not even text
             raise InvalidRun(f"{path} is not valid JSON: {error}.") from error
         if not isinstance(content, dict):
             raise InvalidRun(f"{path} must hold a JSON object.")
@@ -75,54 +78,68 @@ class RunFolder:
 
     def write_json(self, path: Path, content: Mapping[str, Any]) -> None:
         """Write atomically: readers see the old file or the new one."""
-        temporary = path.with_suffix(".partial")
-        temporary.write_text(json.dumps(content, indent=2) + "\n")
-        os.replace(temporary, path)
+        _replace(path, json.dumps(content, indent=2) + "\n")
 
     def read_metrics(self) -> dict[str, FloatArray]:
         """The columns of ``metrics.csv``; empty entries are NaN. Raises InvalidRun if there are none."""
         if not self.metrics_path.exists():
             raise InvalidRun(f"{self.path} is no run folder: {self.metrics_path.name} is missing.")
-        with self.metrics_path.open(newline="") as file:
-            reader = csv.reader(file)
-            header = next(reader, [])
-            try:
-                rows = [[float(entry) if entry else np.nan for entry in row] for row in reader]
-            except ValueError as error:
-                raise InvalidRun(f"{self.metrics_path} holds an entry that is not a number: {error}.") from error
+        header, *rows = list(csv.reader(self._metrics_lines())) or [[]]
         if not header or any(len(row) != len(header) for row in rows):
             raise InvalidRun(f"{self.metrics_path} is damaged: its rows and its header differ in length.")
-        table = np.array(rows, dtype=np.float64).reshape(len(rows), len(header))
+        try:
+            entries = [[float(entry) if entry else np.nan for entry in row] for row in rows]
+        except ValueError as error:
+            raise InvalidRun(f"{self.metrics_path} is damaged: an entry is not a number: {error}.") from error
+        table = np.array(entries, dtype=np.float64).reshape(len(rows), len(header))
         return {name: table[:, i] for i, name in enumerate(header)}
 
     def keep_metrics_until(self, iteration: int) -> None:
-        """Drop rows past a checkpoint's iteration: a resumed run writes them again."""
+        """Drop rows past a checkpoint's iteration: a resumed run writes them again.
+
+        Raises:
+            InvalidRun: the file is damaged. It stays as it is.
+        """
         if not self.metrics_path.exists():
             return
-        lines = self.metrics_path.read_text().splitlines(keepends=True)
-        kept = lines[:1] + [
-            line for line in lines[1:] if line.endswith("\n") and int(line.split(",", 1)[0]) <= iteration
-        ]
-        temporary = self.metrics_path.with_suffix(".partial")
-        temporary.write_text("".join(kept))
-        os.replace(temporary, self.metrics_path)
+        done = self.read_metrics().get("iteration")
+        if done is None:
+            raise InvalidRun(f"{self.metrics_path} is damaged: it has no column iteration.")
+        header, *rows = self._metrics_lines()
+        kept = [row for row, number in zip(rows, done, strict=True) if number <= iteration]
+        _replace(self.metrics_path, "".join([header, *kept]))
+
+    def _metrics_lines(self) -> list[str]:
+        """Lines of ``metrics.csv``, without one at the end that was cut off when the run was killed."""
+        try:
+            text = self.metrics_path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise InvalidRun(f"{self.metrics_path} is damaged: it is not text.") from error
+        return [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
 
 class MetricsWriter:
-    """Appends rows to ``metrics.csv``; the columns are those of the first row.
+    """Appends rows to ``metrics.csv``.
 
     Args:
         path: the file; rows are added to what it holds.
-        columns: names, the first being ``iteration``.
+        columns: their names.
+
+    Raises:
+        InvalidRun: the file has other columns.
     """
 
     def __init__(self, path: Path, columns: tuple[str, ...]) -> None:
-        is_new = not path.exists() or path.stat().st_size == 0
         self._columns = columns
-        self._file: TextIO = path.open("a", newline="")
+        self._file: TextIO = path.open("a+", newline="", encoding="utf-8")
         self._writer = csv.writer(self._file, lineterminator="\n")
-        if is_new:
+        self._file.seek(0)
+        header = next(csv.reader(self._file), None)
+        if header is None:
             self._writer.writerow(columns)
+        elif header != list(columns):
+            self._file.close()
+            raise InvalidRun(f"{path} has the columns {', '.join(header)}, this run writes {', '.join(columns)}.")
 
     def write(self, row: Mapping[str, float | int | None]) -> None:
         """One row; missing entries stay empty."""
@@ -135,3 +152,13 @@ class MetricsWriter:
     def close(self) -> None:
         """Flush and close the file."""
         self._file.close()
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file so that readers, and a machine that loses power, see the old one or the new one."""
+    temporary = path.with_name(f".{path.name}.partial")
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)

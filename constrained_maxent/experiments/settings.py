@@ -59,9 +59,15 @@ class TrainSettings:
     """Iterations between checkpoints."""
 
     def __post_init__(self) -> None:
-        for name in ("iterations", "num_envs", "log_every", "evaluate_every", "checkpoint_every"):
-            if getattr(self, name) < 1:
-                raise InvalidSetting(f"{name.replace('_', '-')}={getattr(self, name)} must be at least 1.")
+        for name in ("iterations", "num_envs", "log_every", "evaluate_every", "checkpoint_every", "seed"):
+            value, least = getattr(self, name), 0 if name == "seed" else 1
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise InvalidSetting(f"{_option(name)}={value!r} must be a whole number of at least {least}.")
+        for name in ("beta", "limit", "discount", "memory"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
+                raise InvalidSetting(f"{_option(name)}={value!r} must be a number.")
+        self.environment_kwargs()
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; ``from_json`` of it equals the settings."""
@@ -83,7 +89,7 @@ class TrainSettings:
             raise InvalidRun(f"config.json has settings that make no sense: {error}") from error
 
     def environment_kwargs(self) -> dict[str, Any]:
-        """The arguments of ``env_kwargs``, parsed."""
+        """The arguments of ``env_kwargs``, parsed. Raises InvalidSetting if they are no JSON object."""
         try:
             kwargs = json.loads(self.env_kwargs)
         except json.JSONDecodeError as error:
@@ -93,3 +99,7 @@ class TrainSettings:
                 f"env-kwargs={self.env_kwargs!r} must be a JSON object, for example '{{\"horizon\": 50}}'."
             )
         return kwargs
+
+
+def _option(name: str) -> str:
+    return name.replace("_", "-")

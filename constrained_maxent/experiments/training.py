@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -12,14 +13,13 @@ from typing import Any
 
 import gymnasium as gym
 
-from constrained_maxent.agents import PGP
+from constrained_maxent.agents import PGP, IterationReport
 from constrained_maxent.errors import InvalidRun
 from constrained_maxent.evaluation import Evaluation, ExactProblem, exact_problem
 from constrained_maxent.experiments.environments import make_environment
 from constrained_maxent.experiments.recorder import Interrupt, Recorder
 from constrained_maxent.experiments.run_folder import RunFolder
 from constrained_maxent.experiments.settings import TrainSettings
-from constrained_maxent.wrappers import find_tracker
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,29 @@ class Result:
     interrupted: bool
 
 
-def train(env_id: str, settings: TrainSettings, folder: RunFolder, *, progress_bar: bool = False) -> Result:
-    """Train from the beginning, in a folder that ``RunFolder.create`` made."""
+def train(
+    env_id: str, settings: TrainSettings, folder: RunFolder, *, overwrite: bool = False, progress_bar: bool = False
+) -> Result:
+    """Train from the beginning.
+
+    Args:
+        env_id: any registered id.
+        settings: of the run.
+        folder: made here.
+        overwrite: whether to replace a run that is in the folder.
+        progress_bar: show time left, entropy and constraint values.
+
+    Raises:
+        InvalidRun: the folder holds a run already, and ``overwrite`` is not set.
+        InvalidSetting, UnsupportedSpace: environment or agent cannot be made. Nothing is written or removed then.
+    """
     env = make_environment(env_id, settings)
-    agent = PGP(env, settings.agent, seed=settings.seed)
+    try:
+        agent = PGP(env, settings.agent, seed=settings.seed)
+        folder.create(overwrite=overwrite)
+    except BaseException:
+        env.close()
+        raise
     folder.write_json(folder.config_path, {"env_id": env_id, "settings": settings.to_json()})
     return _run(env_id, settings, folder, agent, progress_bar=progress_bar)
 
@@ -55,19 +74,26 @@ def resume(folder: RunFolder, *, iterations: int | None = None, progress_bar: bo
     """Continue a run from its last checkpoint, to its number of iterations or to a new one.
 
     Raises:
-        InvalidRun: no run folder, no checkpoint, or nothing is left to do.
-        DamagedCheckpoint, CheckpointMismatch: the checkpoint cannot be used. Nothing is changed then.
+        InvalidRun: no run folder, no checkpoint, damaged metrics, or nothing is left to do.
+        DamagedCheckpoint, CheckpointMismatch: the checkpoint cannot be used.
+
+    In each case nothing is changed.
     """
     env_id, settings = load_config(folder)
     if iterations is not None:
         settings = replace(settings, iterations=iterations)
     env = make_environment(env_id, settings)
-    agent = load_agent(folder, env)
-    if agent.iteration >= settings.iterations:
-        raise InvalidRun(
-            f"{folder.path} has done its {agent.iteration} iterations: give --iterations a larger number to go on."
-        )
-    folder.keep_metrics_until(agent.iteration)
+    try:
+        agent = load_agent(folder, env)
+        if agent.iteration >= settings.iterations:
+            raise InvalidRun(
+                f"{folder.path} has done {agent.iteration} iterations already: give --iterations a larger number."
+            )
+        folder.keep_metrics_until(agent.iteration)
+    except BaseException:
+        env.close()
+        raise
+    folder.summary_path.unlink(missing_ok=True)  # it would pass for that of the run to come
     folder.write_json(folder.config_path, {"env_id": env_id, "settings": settings.to_json()})
     return _run(env_id, settings, folder, agent, progress_bar=progress_bar)
 
@@ -83,25 +109,21 @@ def load_config(folder: RunFolder) -> tuple[str, TrainSettings]:
 def load_agent(folder: RunFolder, env: gym.vector.VectorEnv[Any, Any, Any]) -> PGP:
     """The agent of a run's checkpoint. Raises InvalidRun if there is none."""
     if not folder.checkpoint_path.exists():
-        raise InvalidRun(f"{folder.path} has no checkpoint: the run ended before its first one.")
+        raise InvalidRun(f"{folder.path} has no checkpoint: the run ended before its first one. Train anew.")
     return PGP.load(folder.checkpoint_path, env)
 
 
 def _run(env_id: str, settings: TrainSettings, folder: RunFolder, agent: PGP, *, progress_bar: bool) -> Result:
     problem = exact_problem(agent.env)
-    recorder = Recorder(folder, settings, problem, find_tracker(agent.env).problem.constraints)
     begun, steps_before = time.perf_counter(), agent.timesteps
-    try:
-        with Interrupt() as interrupt:
-            agent.learn(
-                iterations=settings.iterations - agent.iteration,
-                callback=lambda learner, report: recorder(learner, report) and not interrupt.asked,
-                progress_bar=progress_bar,
-            )
+    with closing(agent.env), closing(Recorder(folder, settings, problem, agent)) as recorder, Interrupt() as interrupt:
+
+        def record(learner: PGP, report: IterationReport) -> bool:
+            recorder.record(learner, report)
+            return not interrupt.asked
+
+        agent.learn(iterations=settings.iterations - agent.iteration, callback=record, progress_bar=progress_bar)
         recorder.checkpoint(agent)
-    finally:
-        recorder.close()
-        agent.env.close()
     seconds = time.perf_counter() - begun
     interrupted = agent.iteration < settings.iterations
     final = problem.evaluate(agent.policy_table()) if problem is not None and agent.is_tabular else None

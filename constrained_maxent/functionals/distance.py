@@ -48,5 +48,10 @@ class L2Distance(Functional):
         difference = points.density - table_at(self._reference, points)
         return difference / distance if distance > 0.0 else np.zeros_like(difference)
 
+    @property
+    def table(self) -> FloatArray:
+        """λ_ref(s, a), ``(n_states, n_actions)``, read-only."""
+        return self._reference
+
     def check(self, n_states: int, n_actions: int) -> None:
         check_table("reference", self._reference, n_states, n_actions)

@@ -56,5 +56,10 @@ class KLDivergence(Functional):
         share = np.divide(points.density, smoothed, out=np.ones_like(smoothed), where=smoothed > 0.0)
         return self._log_ratio(points) + share
 
+    @property
+    def table(self) -> FloatArray:
+        """λ_ref(s, a), ``(n_states, n_actions)``, read-only."""
+        return self._reference
+
     def check(self, n_states: int, n_actions: int) -> None:
         check_table("reference", self._reference, n_states, n_actions)

@@ -70,6 +70,11 @@ class LinearCost(Functional):
         charged: FloatArray = _lookup(points.costs, self._name())
         return charged
 
+    @property
+    def table(self) -> FloatArray | None:
+        """c(s, a), ``(n_states, n_actions)``, read-only; ``None`` for a cost that is observed."""
+        return self._table
+
     def check(self, n_states: int, n_actions: int) -> None:
         if self._table is not None:
             check_table("cost", self._table, n_states, n_actions)

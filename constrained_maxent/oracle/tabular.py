@@ -343,7 +343,7 @@ class TabularMDP:
             raise NonFiniteValue("reward has an entry that is NaN or infinite.")
         if self.horizon is None:
             factors = self._factorise(pi)
-            value = factors.solve((pi * r).sum(axis=1))
+            value = self._discounted_values(factors, pi, r)
             visits = weighting.constant * self._discounted_visits(factors)
             gradient: Floats = visits[:, None] * (r + self.discount * self._expected(value))
             return gradient
@@ -358,6 +358,16 @@ class TabularMDP:
             gradient_t[t] = rho_t[t][:, None] * action_value
             value = (pi_t[t] * action_value).sum(axis=1)
         return gradient_t if pi.ndim == 3 else gradient_t.sum(axis=0)
+
+    def state_values(self, policy: ArrayLike, reward: ArrayLike) -> Floats:
+        r"""Discounted return from each state at infinite horizon, :math:`V = r_\pi + \gamma P_\pi V`, ``(n_states,)``.
+
+        Args:
+            policy: ``(n_states, n_actions)``.
+            reward: ``(n_states, n_actions)``.
+        """
+        pi, r = self._require_policy(policy), np.asarray(reward, dtype=np.float64)
+        return self._discounted_values(self._factorise(pi), pi, r)
 
     def occupancy_torch(self, policy: torch.Tensor, *, scale: Scale = "normalised") -> torch.Tensor:
         """:meth:`occupancy` of a tensor, differentiable once in the policy.
@@ -409,6 +419,10 @@ class TabularMDP:
         rows = np.arange(0, policy.size + 1, self.n_actions)
         mix_actions = csr_array((policy.ravel(), np.arange(policy.size), rows), shape=(self.n_states, policy.size))
         return splu((eye_array(self.n_states) - self.discount * (mix_actions @ self.transition)).tocsc())
+
+    def _discounted_values(self, factors: SuperLU, policy: Floats, reward: Floats) -> Floats:
+        values: Floats = factors.solve((policy * reward).sum(axis=1))
+        return values
 
     def _discounted_visits(self, factors: SuperLU) -> Floats:
         visits: Floats = factors.solve(self.initial, trans="T")

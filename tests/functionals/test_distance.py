@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constrained_maxent.errors import InvalidData, NonFiniteValue
@@ -25,6 +25,7 @@ def test_value_and_derivative_by_hand() -> None:
 
 
 @given(st.integers(0, 2**32 - 1))
+@settings(deadline=None)
 def test_is_numpys_norm_and_its_derivative_a_unit_vector(seed: int) -> None:
     occupancy, reference = np.random.default_rng(seed).exponential(size=(2, 4, 3))
     distance = L2Distance(reference)

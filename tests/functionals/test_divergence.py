@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import rel_entr
 
@@ -29,6 +29,7 @@ class TestValue:
         assert value == pytest.approx(0.5 * math.log(3))
 
     @given(st.integers(0, 2**32 - 1))
+    @settings(deadline=None)
     def test_is_scipys_relative_entropy(self, seed: int) -> None:
         rng = np.random.default_rng(seed)
         occupancy, reference = rng.dirichlet(np.ones(12), size=2).reshape(2, 4, 3)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import entr
 from scipy.stats import entropy as scipy_entropy
@@ -32,6 +32,7 @@ class TestValue:
         assert Entropy(smoothing=0.0).value([[2.0, 4.0]]) == pytest.approx(-2 * LN2 - 4 * 2 * LN2)
 
     @given(st.integers(0, 2**32 - 1))
+    @settings(deadline=None)
     def test_of_distributions_is_scipys(self, seed: int) -> None:
         table = np.random.default_rng(seed).dirichlet(np.ones(12)).reshape(4, 3)
         assert Entropy(smoothing=0.0).value(table) == pytest.approx(scipy_entropy(table.ravel()), rel=1e-12)
@@ -40,6 +41,7 @@ class TestValue:
         )
 
     @given(st.integers(0, 2**32 - 1), st.floats(1e-9, 1e-1))
+    @settings(deadline=None)
     def test_smoothing_changes_it_by_at_most_sigma_times_the_cells(self, seed: int, smoothing: float) -> None:
         rng = np.random.default_rng(seed)
         table = np.where(rng.random((4, 3)) < 0.3, 0.0, rng.exponential(size=(4, 3)))

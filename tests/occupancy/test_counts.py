@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Tuple
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, NotFitted, UnsupportedSpace
@@ -32,8 +32,8 @@ TABLE = np.array([[0.25, 1.0], [0.125, 0.25]])
 LARGE = Discrete(10**9)
 
 
-def counts(**settings: Any) -> Counts:
-    return Counts(**settings).bind(TWO, TWO)
+def counts(**options: Any) -> Counts:
+    return Counts(**options).bind(TWO, TWO)
 
 
 def visits(cells: list[int], weights: list[float] | None = None) -> Batch:
@@ -76,6 +76,7 @@ class TestByHand:
         assert bound.cell(np.array([1, 2]), (1, np.array([0, 1]))) == 5 * 8 + 5
 
     @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 4))
+    @settings(deadline=None)
     def test_is_numpys_weighted_histogram(self, seed: int, n_states: int, n_actions: int) -> None:
         rng = np.random.default_rng(seed)
         lengths = rng.integers(1, 9, size=3)
@@ -99,6 +100,7 @@ class TestByHand:
 
 class TestMemory:
     @given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=5), min_size=1, max_size=6), st.floats(0.0, 0.95))
+    @settings(deadline=None)
     def test_is_the_explicit_exponential_average(self, batches: list[list[int]], memory: float) -> None:
         average = np.zeros(4)
         for k, cells in enumerate(batches):
@@ -170,6 +172,7 @@ class TestSparse:
         assert abs(entropy) < 100
 
     @given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.6]))
+    @settings(deadline=None)
     def test_equals_dense_on_the_same_data(self, seed: int, memory: float) -> None:
         rng = np.random.default_rng(seed)
         dense, sparse = (Counts(memory=memory).bind(space, Discrete(3)) for space in (Discrete(20), LARGE))
@@ -213,13 +216,13 @@ class TestSparse:
 
 
 class TestContract:
-    @pytest.mark.parametrize("settings", [{}, {"memory": 0.9}, {"smoothing": 0.1}, {"memory": 0.5, "smoothing": 0.5}])
-    def test_dense(self, settings: dict[str, float]) -> None:
-        check_estimator(Counts(**settings), BATCH, TWO, TWO)
+    @pytest.mark.parametrize("options", [{}, {"memory": 0.9}, {"smoothing": 0.1}, {"memory": 0.5, "smoothing": 0.5}])
+    def test_dense(self, options: dict[str, float]) -> None:
+        check_estimator(Counts(**options), BATCH, TWO, TWO)
 
-    @pytest.mark.parametrize("settings", [{}, {"memory": 0.9}])
-    def test_sparse(self, settings: dict[str, float]) -> None:
-        check_estimator(Counts(**settings), BATCH, LARGE, TWO)
+    @pytest.mark.parametrize("options", [{}, {"memory": 0.9}])
+    def test_sparse(self, options: dict[str, float]) -> None:
+        check_estimator(Counts(**options), BATCH, LARGE, TWO)
 
     def test_several_components(self) -> None:
         states, actions = MultiDiscrete([3, 4]), Tuple((TWO, MultiBinary(2)))

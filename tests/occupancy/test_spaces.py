@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text, Tuple
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constrained_maxent.errors import InvalidData, UnsupportedSpace
@@ -58,6 +58,7 @@ def test_rows_of_a_vector_environment_are_the_rows_of_its_elements(space: gym.Sp
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=5), st.data())
+@settings(deadline=None)
 def test_numbers_are_mixed_radix_with_the_last_component_fastest(sizes: list[int], data: st.DataObject) -> None:
     digits = [data.draw(st.integers(0, size - 1)) for size in sizes]
     finite = FiniteSpace(MultiDiscrete(sizes))

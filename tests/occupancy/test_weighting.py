@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constrained_maxent.errors import InvalidSetting
@@ -45,15 +45,18 @@ class TestByHand:
 
 class TestProperties:
     @given(discounts, horizons)
+    @settings(deadline=None)
     def test_truncated_mass_is_the_geometric_sum(self, discount: float, horizon: int) -> None:
         weighting = Weighting(discount=discount, horizon=horizon, scale="truncated")
         assert weighting.truncated_mass == pytest.approx(math.fsum(discount**t for t in range(horizon)), rel=1e-12)
 
     @given(discounts, horizons)
+    @settings(deadline=None)
     def test_a_full_length_episode_has_mass_one_when_normalised(self, discount: float, horizon: int) -> None:
         assert Weighting(discount, horizon).weights(np.arange(horizon)).sum() == pytest.approx(1.0, rel=1e-12)
 
     @given(discounts, st.one_of(st.none(), horizons), st.lists(st.integers(0, 300), min_size=1))
+    @settings(deadline=None)
     def test_scales_differ_by_one_constant(self, discount: float, horizon: int | None, times: list[int]) -> None:
         normalised, truncated = (
             Weighting(discount, horizon, scale).weights(times) for scale in ("normalised", "truncated")
@@ -71,7 +74,7 @@ class TestProperties:
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("options", "message"),
     [
         ({"discount": 0.0}, r"discount=0.0 must lie in \(0, 1\]"),
         ({"discount": -0.5}, "discount"),
@@ -86,6 +89,6 @@ class TestProperties:
         ({"scale": "unit"}, "scale='unit' must be one of normalised, truncated"),
     ],
 )
-def test_refuses(settings: dict[str, Any], message: str) -> None:
+def test_refuses(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidSetting, match=message):
-        Weighting(**{"discount": 0.9, **settings})
+        Weighting(**{"discount": 0.9, **options})

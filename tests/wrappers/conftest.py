@@ -1,6 +1,5 @@
-"""Scripted environments, and the formulas of the method written out a second time in plain Python."""
+"""Scripted environments and what drives them, so that estimates and rewards can be worked out by hand."""
 
-import math
 from types import SimpleNamespace
 
 import gymnasium as gym
@@ -8,7 +7,44 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
+from constrained_maxent.occupancy import OccupancyEstimator
+from constrained_maxent.types import Measure, Points
+
 DISABLED, NEXT_STEP, SAME_STEP = AutoresetMode.DISABLED, AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP
+
+
+class Nearest(OccupancyEstimator):
+    """A crude density over Box(1): the mass of everything within 0.5, to show that any estimator fits in."""
+
+    def bind(self, observation_space, action_space):
+        return self
+
+    def fit(self, batch):
+        self.places, self.weights = batch.observations[:, 0], batch.weights / batch.n_episodes
+        self.mass_ = float(self.weights.sum())
+        self._remember_costs(batch, 0.0)
+        return self
+
+    def points(self, observations, actions, costs=None):
+        near = np.abs(observations[:, :1] - self.places[None]) < 0.5
+        density = near @ self.weights
+        return Points(density=density, state_density=density, observations=observations, costs=dict(costs or {}))
+
+    def measure(self):
+        points = self.points(self.places[:, None], None)
+        return Measure(points=points, weights=self.weights, expected_costs=self.expected_costs_)
+
+    def log_prob(self, observations, actions):
+        return np.log(self.points(observations, actions).density / self.mass_)
+
+    def state_dict(self):
+        return {}
+
+    def load_state_dict(self, state):
+        pass
+
+    def get_params(self):
+        return {}
 
 
 def _episode(path, costs=None, end="terminated"):
@@ -60,29 +96,6 @@ def _run(env, actions, *, reset=True):
     return infos
 
 
-def _weights(times, gamma, horizon, scale="truncated"):
-    """gamma^t, times (1-gamma)/(1-gamma^H) or 1/H if normalised."""
-    total = sum(gamma**t for t in range(horizon))
-    return [gamma**t / (1.0 if scale == "truncated" else total) for t in times]
-
-
-def _occupancy(trajectories, gamma, *, n_episodes=None, shape=(4, 2), constant=1.0):
-    """Sum of w_t over the visits of each (s, a), divided by the episodes. A trajectory: [(time, s, a), ...]."""
-    table = [[0.0] * shape[1] for _ in range(shape[0])]
-    for trajectory in trajectories:
-        for time, s, a in trajectory:
-            table[s][a] += constant * gamma**time / (n_episodes or len(trajectories))
-    return table
-
-
-def _entropy(table, sigma):
-    return -sum(mass * math.log(mass + sigma) for row in table for mass in row if mass > 0.0)
-
-
-def _entropy_derivative(mass, sigma):
-    return -math.log(mass + sigma) - mass / (mass + sigma)
-
-
 def _drive(env, mode, policy, n_batches=1, n_steps=10_000):
     """Step a vector environment by ``policy(sub-environment, episode, time, observation)`` until batches end."""
     n = env.num_envs
@@ -94,7 +107,9 @@ def _drive(env, mode, policy, n_batches=1, n_steps=10_000):
         before = observations
         observations, rewards, terminated, truncated, infos = env.step(actions)
         done = terminated | truncated
-        log.append(SimpleNamespace(before=before, actions=actions, rewards=rewards, infos=infos, episode=episode.copy()))
+        log.append(
+            SimpleNamespace(before=before, actions=actions, rewards=rewards, infos=infos, episode=episode.copy())
+        )
         if "batch" in infos:
             reports.append(infos["batch"])
         time[~waiting] += 1
@@ -118,11 +133,8 @@ def _drive(env, mode, policy, n_batches=1, n_steps=10_000):
 def scripted():
     return SimpleNamespace(
         Playback=_playback_class(),
+        Nearest=Nearest,
         episode=_episode,
         run=_run,
-        weights=_weights,
-        occupancy=_occupancy,
-        entropy=_entropy,
-        entropy_derivative=_entropy_derivative,
         drive=_drive,
     )

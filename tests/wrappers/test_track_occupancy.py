@@ -18,9 +18,8 @@ from constrained_maxent.errors import (
     UnsupportedSpace,
 )
 from constrained_maxent.functionals import Autograd
-from constrained_maxent.occupancy import Counts, OccupancyEstimator
+from constrained_maxent.occupancy import Counts
 from constrained_maxent.penalties import AugmentedLagrangian, Lagrangian, Quadratic
-from constrained_maxent.types import Measure, Points
 from constrained_maxent.wrappers import (
     ConvexConstraint,
     CostConstraint,
@@ -111,7 +110,7 @@ class TestSame:
 
     def test_live_values_are_zero_before_the_first_fit_and_the_last_estimates_after_it(self, two, scripted):
         env = stack(two, penalty=Quadratic(0.25))
-        infos = scripted.run(env, ACTIONS + [1, 1])
+        infos = scripted.run(env, [*ACTIONS, 1, 1])
         assert [info["pseudo_reward"] for info in infos[:5]] == [0.0] * 5
         assert [info["pseudo_reward_objective"] for info in infos[:5]] == [0.0] * 5
         assert not any(info["pseudo_reward_ready"] for info in infos)
@@ -128,7 +127,7 @@ class TestSame:
 
     def test_without_terms_the_pseudo_reward_is_zero(self, two, scripted):
         env = TrackOccupancy(two, discount=0.5, horizon=3, episodes_per_batch=2)
-        infos = scripted.run(env, ACTIONS + [1])
+        infos = scripted.run(env, [*ACTIONS, 1])
         assert infos[-1]["pseudo_reward"] == 0.0
         assert infos[4]["batch"]["objective"] is None
         assert infos[4]["batch"]["constraints"] == {}
@@ -149,7 +148,7 @@ class TestSame:
 class TestPrevious:
     def test_live_and_ready_from_the_second_batch_on(self, two, scripted):
         env = stack(two, penalty=Quadratic(0.25), pairing="previous")
-        infos = scripted.run(env, ACTIONS + [1, 1, 0, 1, 1] + [1])
+        infos = scripted.run(env, [*ACTIONS, 1, 1, 0, 1, 1, 1])
         first, second = infos[4]["batch"], infos[9]["batch"]
         assert first["ready"] == [False, False]
         assert np.concatenate(first["pseudo_rewards"]).tolist() == [0.0] * 5
@@ -173,7 +172,7 @@ class TestPrevious:
 class TestSplit:
     def test_the_second_half_is_live_on_the_first(self, two, scripted):
         env = stack(two, penalty=Quadratic(0.25), pairing="split")
-        infos = scripted.run(env, ACTIONS + [1])
+        infos = scripted.run(env, [*ACTIONS, 1])
         # Fitted on A: lambda(0,1) = 1, lambda(1,0) = 0.5; <c, lambda> = 2 + 2 = 4, R = 2.5, slope 1.25.
         rewards = [slope_reward(1.0, 1.25, 1), slope_reward(1.0, 1.25, 0), slope_reward(0.0, 1.25, 8)]
         assert [info["pseudo_reward"] for info in infos[2:5]] == pytest.approx(rewards)
@@ -318,8 +317,6 @@ class TestSteps:
 
     def test_at_discount_1_the_normalised_mass_is_1(self, scripted):
         env = self.env(scripted, discount=1.0, scale="normalised")
-        for action in [0] * 4:
-            env.reset() if env.tracker.iteration == 0 and env.tracker.live is None and action is None else None
         scripted.run(env, [0] * 8)
         assert env.tracker.estimator.mass_ == pytest.approx(1.0)
 
@@ -346,13 +343,9 @@ class TestSteps:
         )
         scripted.run(env, [0] * 3)
         assert env.tracker.estimator.mass_ == pytest.approx(0.5 * 1.75)  # (1 - gamma)(1 + 0.5 + 0.25), one episode
-        scripted.run(env, [0] * 3, reset=False) if False else None
-        for _ in range(2):
-            *_, info = env.step(0)
-        env.reset()
-        *_, info = env.step(0)
+        report = scripted.run(env, [0] * 3, reset=False)[-1]["batch"]
         # Times 3 and 4, and 0 of the second episode.
-        assert info["batch"]["steps"] == 3
+        assert report["started_ago"] == [2, 0]
         assert env.tracker.estimator.mass_ == pytest.approx(0.5 * (0.125 + 0.0625 + 1.0))
 
     def test_a_batch_within_one_episode(self, scripted):
@@ -398,7 +391,7 @@ class TestCosts:
         env = stack(two, penalty=Quadratic(0.25))
         env = CostConstraint(env, "cost", limit=0.5, penalty=Lagrangian(0.1, multiplier=0.5), name="again")
         env = CostConstraint(env, lambda s, a, s_next: float(s == 0), limit=1.0, penalty=Quadratic(1.0), name="home")
-        infos = scripted.run(env, ACTIONS + [1])
+        infos = scripted.run(env, [*ACTIONS, 1])
         report = infos[4]["batch"]
         # d(0) = 1.375: R(home) = 0.375, slope 0.75, value 0.375^2.
         assert report["constraints"] == pytest.approx({"cost": 2.0, "again": 3.0, "home": 0.375})
@@ -477,7 +470,7 @@ class TestPenalties:
     @pytest.mark.parametrize("pairing", ["previous", "same"])
     def test_live_rewards_know_the_new_multiplier(self, two, scripted, pairing):
         env = stack(two, penalty=Lagrangian(0.25, multiplier=0.5), pairing=pairing)
-        infos = scripted.run(env, ACTIONS + [1])
+        infos = scripted.run(env, [*ACTIONS, 1])
         assert infos[-1]["pseudo_reward_cost"] == pytest.approx(-1.0 * 2.0)  # 0.5 + 0.25 * 2, times the cost 2
 
 
@@ -752,47 +745,13 @@ class TestSpaces:
         assert reports[0]["objective"] == pytest.approx(-sum(m * log(m + 1e-6) for m in visits.values()))
 
 
-class Nearest(OccupancyEstimator):
-    """A crude density over Box(1): the mass of everything within 0.5, to show that any estimator fits in."""
-
-    def bind(self, observation_space, action_space):
-        return self
-
-    def fit(self, batch):
-        self.places, self.weights = batch.observations[:, 0], batch.weights / batch.n_episodes
-        self.mass_ = float(self.weights.sum())
-        self._remember_costs(batch, 0.0)
-        return self
-
-    def points(self, observations, actions, costs=None):
-        near = np.abs(observations[:, :1] - self.places[None]) < 0.5
-        density = near @ self.weights
-        return Points(density=density, state_density=density, observations=observations, costs=dict(costs or {}))
-
-    def measure(self):
-        points = self.points(self.places[:, None], None)
-        return Measure(points=points, weights=self.weights, expected_costs=self.expected_costs_)
-
-    def log_prob(self, observations, actions):
-        return np.log(self.points(observations, actions).density / self.mass_)
-
-    def state_dict(self):
-        return {}
-
-    def load_state_dict(self, state):
-        pass
-
-    def get_params(self):
-        return {}
-
-
 class TestContinuous:
     def env(self, scripted, *paths):
         playback = scripted.Playback(
             *(scripted.episode([np.array([x], dtype=np.float32) for x in path], end="terminated") for path in paths),
             observation_space=gym.spaces.Box(-9, 9, (1,)),
         )
-        return stack(playback, penalty=Quadratic(0.5), limit=0.0, estimator=Nearest(), episodes_per_batch=1)
+        return stack(playback, penalty=Quadratic(0.5), limit=0.0, estimator=scripted.Nearest(), episodes_per_batch=1)
 
     def test_an_estimator_of_the_users_own(self, scripted):
         env = self.env(scripted, [0.0, 0.25, 2.0, 3.0])

@@ -17,7 +17,7 @@ from constrained_maxent.wrappers.terms import Divergence, as_penalty, find_track
 VectorEnv = gym.vector.VectorEnv[Any, Any, Any]
 
 
-class _Declaration(gym.vector.VectorWrapper[Any, Any, Any, Any, Any]):
+class _Declaration(gym.vector.VectorWrapper):  # in Gymnasium 1.2 not generic
     """A wrapper that only declares; stepping passes it by."""
 
     def __init__(self, env: VectorEnv) -> None:

@@ -31,7 +31,7 @@ from constrained_maxent.wrappers.tracker import OccupancyTracker, Pairing, check
 from constrained_maxent.wrappers.vector.recorder import Columns, VectorRecorder, join
 
 
-class TrackOccupancy(gym.vector.VectorWrapper[Any, Any, Any, Any, Any], RecordConstructorArgs):
+class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gymnasium 1.2 not generic
     """The foundation of a vector stack; see the scalar :class:`~constrained_maxent.wrappers.TrackOccupancy`.
 
     ``infos`` gets the arrays ``pseudo_reward``, ``pseudo_reward_<term>`` and ``pseudo_reward_ready``, each

@@ -1,0 +1,90 @@
+r"""The paper's theory as a calculator: its constants, and what its proofs ask for to reach a wanted accuracy.
+
+Names are the paper's, transliterated (``ell_psi`` is :math:`\ell_\psi`, ``D_g`` is :math:`D_{\hat g}`). Each function
+names its lemma by the label in the paper's source, and says where it departs from the printed formula and why. Bounds
+that are not finite are ``math.inf``, never an error. All figures are worst cases.
+
+>>> constants = ProblemConstants(
+...     discount=0.9, n_states=4, n_actions=2, radius=1.0, initial_min=0.25, constraint_max=1.0,
+...     objective=entropy_constants(1e-3, n_cells=8), constraint=linear_constants([[1.0, 0.0]] * 4))
+>>> figures = plan(constants, epsilon=0.1, multiplier=0.5)
+>>> figures.beta, figures.beta_exact, figures.horizon
+(15.0, 1.5, 222.0)
+>>> figures.iterations > 1e9  # practice needs thousands
+True
+"""
+
+from constrained_maxent.oracle.theory.descent import DescentFigures, biased_descent
+from constrained_maxent.oracle.theory.estimator import (
+    gradient_spread,
+    occupancy_constant,
+    sufficient_horizon,
+    truncation_bias,
+    truncation_constant,
+)
+from constrained_maxent.oracle.theory.figures import Plan, PlanRow
+from constrained_maxent.oracle.theory.parametrisation import (
+    ELL_PSI,
+    L_PSI,
+    density_radius,
+    gradient_bound,
+    gradient_lipschitz,
+    inverse_lipschitz,
+    occupancy_diameter,
+    occupancy_gap,
+    occupancy_lipschitz,
+    parameter_diameter,
+    score_bound,
+    score_slope,
+)
+from constrained_maxent.oracle.theory.planning import ProblemConstants, plan
+from constrained_maxent.oracle.theory.regularity import (
+    FunctionalConstants,
+    entropy_constants,
+    linear_constants,
+    linear_max,
+    penalised_constants,
+)
+from constrained_maxent.oracle.theory.strong_duality import (
+    exact_beta,
+    exact_violation,
+    penalty_gap,
+    quadratic_beta,
+    quadratic_violation,
+)
+
+__all__ = [
+    "ELL_PSI",
+    "L_PSI",
+    "DescentFigures",
+    "FunctionalConstants",
+    "Plan",
+    "PlanRow",
+    "ProblemConstants",
+    "biased_descent",
+    "density_radius",
+    "entropy_constants",
+    "exact_beta",
+    "exact_violation",
+    "gradient_bound",
+    "gradient_lipschitz",
+    "gradient_spread",
+    "inverse_lipschitz",
+    "linear_constants",
+    "linear_max",
+    "occupancy_constant",
+    "occupancy_diameter",
+    "occupancy_gap",
+    "occupancy_lipschitz",
+    "parameter_diameter",
+    "penalised_constants",
+    "penalty_gap",
+    "plan",
+    "quadratic_beta",
+    "quadratic_violation",
+    "score_bound",
+    "score_slope",
+    "sufficient_horizon",
+    "truncation_bias",
+    "truncation_constant",
+]

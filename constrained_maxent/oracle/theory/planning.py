@@ -1,0 +1,157 @@
+"""From a wanted accuracy to the step size, batch, horizon and number of iterations that the paper's proof asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import get_args
+
+from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.occupancy.weighting import Scale
+from constrained_maxent.oracle.theory import estimator, parametrisation, strong_duality
+from constrained_maxent.oracle.theory.arithmetic import (
+    check_counts,
+    check_discount,
+    check_nonnegative,
+    divide,
+    product,
+    round_up,
+)
+from constrained_maxent.oracle.theory.descent import biased_descent
+from constrained_maxent.oracle.theory.figures import Plan
+from constrained_maxent.oracle.theory.regularity import FunctionalConstants, penalised_constants
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProblemConstants:
+    r"""What the theory needs to know of a problem with tabular softmax policies on :math:`[-R, R]^{S\times A}`.
+
+    Args:
+        discount: γ in (0, 1).
+        n_states: S.
+        n_actions: A.
+        radius: R of the parameters; :func:`~constrained_maxent.oracle.theory.density_radius` gives one.
+        initial_min: smallest :math:`\mu_0(s)`, or another lower bound of the discounted visits of every state under
+            every policy; 0 if there is none, and then no finite number of iterations is guaranteed.
+        objective: constants of the entropy, as of
+            :func:`~constrained_maxent.oracle.theory.entropy_constants`.
+        constraint: constants of the constraint.
+        constraint_max: bound of :math:`|R(\lambda)|` [unit of the constraint].
+        scale: the scale of the λ that ``objective`` and ``constraint`` are functionals of.
+        horizon: longest episode that the environment allows [steps]; ``None`` for as long as wanted.
+        initial_gap: gap of the penalised problem at the first policy [nats]; ``None`` takes the bound
+            :math:`\min(\sqrt2\,\ell_{H,2}, 2\ell_H)` times the mass of λ, plus :math:`\beta R_{\max}^2`.
+        mu_lambda: :math:`\mu_\lambda`, the Lipschitz constant of the inverse of θ ↦ λ at scale ``truncated``;
+            ``None`` takes :func:`~constrained_maxent.oracle.theory.inverse_lipschitz`.
+
+    Raises:
+        InvalidSetting: a value out of range.
+    """
+
+    discount: float
+    n_states: int
+    n_actions: int
+    radius: float
+    initial_min: float
+    objective: FunctionalConstants
+    constraint: FunctionalConstants
+    constraint_max: float
+    scale: Scale = "normalised"
+    horizon: int | None = None
+    initial_gap: float | None = None
+    mu_lambda: float | None = None
+
+    def __post_init__(self) -> None:
+        check_discount(self.discount)
+        check_counts(n_states=self.n_states, n_actions=self.n_actions)
+        check_counts(horizon=1 if self.horizon is None else self.horizon)
+        check_nonnegative(radius=self.radius, constraint_max=self.constraint_max)
+        check_nonnegative(initial_gap=self.initial_gap or 0.0, mu_lambda=self.mu_lambda or 0.0)
+        if not 0.0 <= self.initial_min <= 1.0 / (1.0 - self.discount):
+            raise InvalidSetting(f"initial_min={self.initial_min!r} must be from 0 to the mass of λ, 1/(1−γ).")
+        if self.scale not in get_args(Scale):
+            raise InvalidSetting(f"scale={self.scale!r} must be one of {', '.join(get_args(Scale))}.")
+
+
+def plan(constants: ProblemConstants, epsilon: float, multiplier: float) -> Plan:
+    r"""What Corollary ``cor:FinalRateTranslation`` asks for to reach an (ε, ε)-optimal policy: **worst-case figures**.
+
+    The penalised problem with the β of :func:`~constrained_maxent.oracle.theory.quadratic_beta` is solved to the gap
+    :math:`\tilde\epsilon = 1/(2\beta)` by :func:`biased_descent`. Half of the bias allowed goes to the horizon, half to
+    :math:`\hat\lambda`: :math:`D_{P,H}\gamma^H \le \delta/2`, :math:`|B_1| \ge 4D_{P,\hat g}^2/\delta^2`,
+    :math:`|B_2| \ge \sigma_{P,H}^2/\delta^2`. The optimum meant is that of policies with parameters in [−R, R].
+
+    Departures: the proof of ``thm:MainResultPenalty`` gives the variance's batch size to :math:`B_1` and the bias's to
+    :math:`B_2`, though pseudo-rewards come from :math:`B_1`; and it adds both, but Algorithm ``algo:Penalty`` halves
+    the batch, so :math:`B = 2\max(|B_1|, |B_2|)`. The other departures stand with the functions of each constant.
+
+    Args:
+        constants: the problem.
+        epsilon: ε > 0, for the objective [nats] and for the violation [unit of the constraint] alike.
+        multiplier: :math:`\nu^* \ge 0`, the constraint's multiplier at the optimum [nats per unit of the constraint].
+
+    Raises:
+        InvalidSetting: ε is not a finite number above 0, or the multiplier is negative or NaN.
+    """
+    discount, n_states, n_actions = constants.discount, constants.n_states, constants.n_actions
+    beta = strong_duality.quadratic_beta(multiplier, epsilon)
+    gap = strong_duality.penalty_gap(multiplier, epsilon)
+    factor = 1.0 - discount if constants.scale == "normalised" else 1.0
+    objective, constraint = constants.objective.rescaled(factor), constants.constraint.rescaled(factor)
+    penalised = penalised_constants(objective, constraint, beta=beta, constraint_max=constants.constraint_max)
+
+    mu_lambda = constants.mu_lambda
+    if mu_lambda is None:
+        mu_lambda = parametrisation.inverse_lipschitz(n_actions, constants.radius, initial_min=constants.initial_min)
+    diameter = parametrisation.occupancy_diameter(discount)
+    initial_gap = constants.initial_gap
+    if initial_gap is None:
+        entropy_range = min(product(diameter, objective.ell_2), 2.0 * objective.ell / (1.0 - discount))
+        initial_gap = entropy_range + product(beta, constants.constraint_max, constants.constraint_max)
+    smoothness = parametrisation.gradient_lipschitz(penalised, discount)
+    descent = biased_descent(smoothness, gap, mu_lambda=mu_lambda, diameter=diameter, initial_gap=initial_gap)
+
+    horizon = estimator.sufficient_horizon(penalised, discount, descent.error / 2.0)
+    D_g = estimator.occupancy_constant(penalised, discount, n_states=n_states, n_actions=n_actions)
+    sigma_H = estimator.gradient_spread(penalised, discount, horizon)
+    batch_occupancy = _batch(2.0 * D_g, descent.error)
+    batch_gradient = _batch(sigma_H, descent.error)
+    batch_size = 2.0 * max(batch_occupancy, batch_gradient)
+    trajectories = product(descent.iterations, batch_size)
+    played = horizon if constants.horizon is None else float(constants.horizon)
+    return Plan(
+        epsilon=epsilon,
+        multiplier=multiplier,
+        beta=beta,
+        beta_exact=strong_duality.exact_beta(multiplier),
+        gap=gap,
+        # Half of the smallest float is 0.
+        density_radius=parametrisation.density_radius(n_actions, epsilon / 2.0 or epsilon),
+        D_theta=parametrisation.parameter_diameter(n_states, n_actions, constants.radius),
+        D_lambda=diameter,
+        mu_lambda=mu_lambda,
+        ell_P_lambda=penalised.ell,
+        L_P_lambda=penalised.L,
+        L_P_lambda_inf=penalised.L_inf,
+        ell_P_theta=parametrisation.gradient_bound(penalised, discount),
+        L_P_theta=smoothness,
+        D_H=estimator.truncation_constant(penalised, discount, horizon),
+        D_g=D_g,
+        sigma_H=sigma_H,
+        error=descent.error,
+        truncation_bias=estimator.truncation_bias(penalised, discount, played),
+        initial_gap=initial_gap,
+        step_size=descent.step_size,
+        horizon=horizon,
+        batch_occupancy=batch_occupancy,
+        batch_gradient=batch_gradient,
+        batch_size=batch_size,
+        iterations=descent.iterations,
+        trajectories=trajectories,
+        transitions=product(trajectories, horizon),
+    )
+
+
+def _batch(deviation: float, error: float) -> float:
+    """Episodes whose mean deviates by no more than the error allowed, at least 1."""
+    root = divide(deviation, error)
+    return max(1.0, round_up(product(root, root)))
