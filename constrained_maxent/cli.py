@@ -36,8 +36,8 @@ class Train:
     """Train PGP on an environment and write a run folder: config, metrics, checkpoint, summary, figures."""
 
     env_id: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV_ID", help_behavior_hint="")] = ""
-    """Any registered id, for example FrozenLake-PGP-v0. Not with --resume."""
-    settings: Annotated[TrainSettings, tyro.conf.OmitArgPrefixes, tyro.conf.arg(name="")]
+    """Any registered id, for example FrozenLake-PGP-v0; module:id imports a module first. Not with --resume."""
+    settings: Annotated[TrainSettings, tyro.conf.arg(name="")]
     """Settings of the run."""
     out: Path | None = None
     """Run folder. Default: runs/<id>-seed<seed>."""

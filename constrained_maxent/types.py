@@ -1,4 +1,4 @@
-"""What was seen, and what is known of λ: trajectories, batches, points, measures. Frozen; trajectories are validated."""
+"""What was seen, and what is known of λ: trajectories, batches, points and measures, all frozen."""
 
 from __future__ import annotations
 

@@ -5,38 +5,25 @@ from __future__ import annotations
 import json
 import os
 import warnings
+import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from os import PathLike
 from pathlib import Path
-from pickle import UnpicklingError
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import numpy as np
 import torch
 
 from constrained_maxent.agents.rollouts import Environment, single_spaces
 from constrained_maxent.agents.settings import PGPSettings
-from constrained_maxent.errors import CheckpointMismatch, ConstrainedMaxentError, DamagedCheckpoint
+from constrained_maxent.errors import CheckpointMismatch, DamagedCheckpoint, InvalidSetting
 
 if TYPE_CHECKING:
     from constrained_maxent.agents.pgp import PGP
 
 FORMAT = 1
 """Version of the file's layout. Files of another version are refused by name."""
-
-_DAMAGE = (
-    RuntimeError,
-    EOFError,
-    OSError,
-    UnpicklingError,
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    AssertionError,
-)
-"""What torch and the parts of an agent raise on content that they cannot use."""
 
 Agent = TypeVar("Agent", bound="PGP")
 
@@ -82,9 +69,8 @@ def read(path: str | PathLike[str]) -> dict[str, Any]:
     """
     with open(path, "rb") as file:
         try:
-            with warnings.catch_warnings(action="ignore"):  # about pickles that this package did not write
-                content = torch.load(file, map_location="cpu", weights_only=True)
-        except _DAMAGE as error:
+            content = _unpack(file)
+        except Exception as error:  # whatever a parser trips over, the file is not what save() wrote
             raise DamagedCheckpoint(f"{path} cannot be read: it is truncated, corrupt, or not a checkpoint.") from error
     if not isinstance(content, dict) or "format" not in content:
         raise DamagedCheckpoint(f"{path} is not a checkpoint of this package.")
@@ -93,6 +79,15 @@ def read(path: str | PathLike[str]) -> dict[str, Any]:
             f"{path} has format {content['format']}, this version reads {FORMAT}: use the version that wrote it."
         )
     return content
+
+
+def _unpack(file: BinaryIO) -> Any:
+    with zipfile.ZipFile(file) as archive:
+        if damaged := archive.testzip():  # torch does not compare the checksums
+            raise ValueError(f"The checksum of {damaged} is wrong.")
+    file.seek(0)
+    with warnings.catch_warnings(action="ignore"):  # about pickles that this package did not write
+        return torch.load(file, map_location="cpu", weights_only=True)
 
 
 def load(path: str | PathLike[str], env: Environment, kind: type[Agent], *, device: str | None) -> Agent:
@@ -119,9 +114,9 @@ def load(path: str | PathLike[str], env: Environment, kind: type[Agent], *, devi
         agent.iteration, agent.timesteps = int(content["iteration"]), int(content["timesteps"])
         # Last, because only now is it sure that the rest fits: the environment stays as it is otherwise.
         _load_tracker_state(env, _to_arrays(content["wrappers"]))
-    except ConstrainedMaxentError:
+    except (CheckpointMismatch, InvalidSetting):
         raise
-    except _DAMAGE as error:
+    except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         raise DamagedCheckpoint(f"{path} lacks a part or holds one that does not fit: {error!r}.") from error
     return agent
 
@@ -162,7 +157,12 @@ def _load_tracker_state(env: Environment, state: Mapping[str, Any] | None) -> No
             "build the same stack of wrappers."
         )
     if tracker is not None:
-        tracker.load_state_dict(state)
+        before = tracker.state_dict()
+        try:
+            tracker.load_state_dict(state)
+        except Exception:
+            tracker.load_state_dict(before)
+            raise
 
 
 def _to_tensors(value: Any) -> Any:

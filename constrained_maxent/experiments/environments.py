@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 from typing import Any
 
 import gymnasium as gym
@@ -54,12 +55,18 @@ def _given(settings: TrainSettings, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _find(env_id: str) -> EnvSpec:
+    module, _, name = env_id.rpartition(":")
     try:
-        return gym.spec(env_id)
-    except ImportError as error:
-        raise InvalidSetting(f"The module of {env_id!r} cannot be imported: {error}") from error
+        if module:
+            importlib.import_module(module)
+        return gym.spec(name)
+    except (ImportError, TypeError, ValueError) as error:  # a module that is missing, or no name of one
+        raise InvalidSetting(
+            f"{module!r}, which should register {name}, cannot be imported: {error}. Modules in a folder that is not "
+            "installed are found by PYTHONPATH=folder."
+        ) from error
     except gym.error.Error as error:
-        similar = difflib.get_close_matches(env_id, gym.registry, n=3)
+        similar = difflib.get_close_matches(name, gym.registry, n=3)
         hint = f"Did you mean {', '.join(similar)}?" if similar else "gymnasium.pprint_registry() lists all."
         raise InvalidSetting(f"There is no environment {env_id!r}. {hint}") from error
 

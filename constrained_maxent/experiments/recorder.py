@@ -33,11 +33,7 @@ class Recorder:
 
         self.last: dict[str, Any] = {}
         self._folder, self._settings, self._problem = folder, settings, problem
-        names = tuple(find_tracker(agent.env).problem.constraints)
-        columns: tuple[str, ...] = ("iteration", "timesteps", "objective", "penalty", "gradient_norm", "critic_loss")
-        columns += tuple(f"constraint_{name}" for name in names) + tuple(f"multiplier_{name}" for name in names)
-        columns += ("exact_objective", *(f"exact_constraint_{name}" for name in names))
-        self._metrics = MetricsWriter(folder.metrics_path, columns)
+        self._metrics = MetricsWriter(folder.metrics_path, columns(agent))
         # Events past the checkpoint that a run continues from are to be forgotten.
         self._events = SummaryWriter(str(folder.path), purge_step=agent.iteration + 1 if agent.iteration else None)
 
@@ -75,6 +71,18 @@ class Recorder:
         """Flush and close the files."""
         self._metrics.close()
         self._events.close()
+
+
+def columns(agent: PGP) -> list[str]:
+    """The columns of ``metrics.csv``."""
+    names = list(find_tracker(agent.env).problem.constraints)
+    return [
+        *("iteration", "timesteps", "objective", "penalty", "gradient_norm", "critic_loss"),
+        *(f"constraint_{name}" for name in names),
+        *(f"multiplier_{name}" for name in names),
+        "exact_objective",
+        *(f"exact_constraint_{name}" for name in names),
+    ]
 
 
 def _row(report: IterationReport) -> dict[str, float | int | None]:

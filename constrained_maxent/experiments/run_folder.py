@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -94,19 +94,23 @@ class RunFolder:
         table = np.array(entries, dtype=np.float64).reshape(len(rows), len(header))
         return {name: table[:, i] for i, name in enumerate(header)}
 
-    def keep_metrics_until(self, iteration: int) -> None:
+    def keep_metrics_until(self, iteration: int, columns: Sequence[str]) -> None:
         """Drop rows past a checkpoint's iteration: a resumed run writes them again.
 
+        Args:
+            iteration: of the last row to keep.
+            columns: what the resumed run will write.
+
         Raises:
-            InvalidRun: the file is damaged. It stays as it is.
+            InvalidRun: the file is damaged, or has other columns. It stays as it is.
         """
         if not self.metrics_path.exists():
             return
-        done = self.read_metrics().get("iteration")
-        if done is None:
-            raise InvalidRun(f"{self.metrics_path} is damaged: it has no column iteration.")
+        metrics = self.read_metrics()
+        if list(metrics) != list(columns):
+            raise InvalidRun(f"{self.metrics_path} has the columns {', '.join(metrics)}, not {', '.join(columns)}.")
         header, *rows = self._metrics_lines()
-        kept = [row for row, number in zip(rows, done, strict=True) if number <= iteration]
+        kept = [row for row, number in zip(rows, metrics["iteration"], strict=True) if number <= iteration]
         _replace(self.metrics_path, "".join([header, *kept]))
 
     def _metrics_lines(self) -> list[str]:
@@ -123,23 +127,15 @@ class MetricsWriter:
 
     Args:
         path: the file; rows are added to what it holds.
-        columns: their names.
-
-    Raises:
-        InvalidRun: the file has other columns.
+        columns: names of the columns, the same that it has already.
     """
 
-    def __init__(self, path: Path, columns: tuple[str, ...]) -> None:
+    def __init__(self, path: Path, columns: Sequence[str]) -> None:
         self._columns = columns
-        self._file: TextIO = path.open("a+", newline="", encoding="utf-8")
+        self._file: TextIO = path.open("a", newline="", encoding="utf-8")
         self._writer = csv.writer(self._file, lineterminator="\n")
-        self._file.seek(0)
-        header = next(csv.reader(self._file), None)
-        if header is None:
+        if not path.stat().st_size:
             self._writer.writerow(columns)
-        elif header != list(columns):
-            self._file.close()
-            raise InvalidRun(f"{path} has the columns {', '.join(header)}, this run writes {', '.join(columns)}.")
 
     def write(self, row: Mapping[str, float | int | None]) -> None:
         """One row; missing entries stay empty."""

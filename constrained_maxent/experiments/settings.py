@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Annotated, Any
+
+import tyro
 
 from constrained_maxent.agents import PGPSettings
 from constrained_maxent.errors import InvalidRun, InvalidSetting
@@ -48,7 +50,8 @@ class TrainSettings:
     env_kwargs: str = "{}"
     """Further arguments of the environment, as a JSON object: '{"map_name": "8x8"}'."""
 
-    agent: PGPSettings = field(default_factory=PGPSettings)
+    # Nameless, so that its options have no prefix, and its errors pass through the command line's parser as they are.
+    agent: Annotated[PGPSettings, tyro.conf.arg(name="")] = field(default_factory=PGPSettings)
     """The agent."""
 
     log_every: int = 10

@@ -17,7 +17,7 @@ from constrained_maxent.agents import PGP, IterationReport
 from constrained_maxent.errors import InvalidRun
 from constrained_maxent.evaluation import Evaluation, ExactProblem, exact_problem
 from constrained_maxent.experiments.environments import make_environment
-from constrained_maxent.experiments.recorder import Interrupt, Recorder
+from constrained_maxent.experiments.recorder import Interrupt, Recorder, columns
 from constrained_maxent.experiments.run_folder import RunFolder
 from constrained_maxent.experiments.settings import TrainSettings
 
@@ -89,7 +89,7 @@ def resume(folder: RunFolder, *, iterations: int | None = None, progress_bar: bo
             raise InvalidRun(
                 f"{folder.path} has done {agent.iteration} iterations already: give --iterations a larger number."
             )
-        folder.keep_metrics_until(agent.iteration)
+        folder.keep_metrics_until(agent.iteration, columns(agent))
     except BaseException:
         env.close()
         raise

@@ -45,7 +45,7 @@ class Majorant:
 
     .. math:: L(\lambda) \le k + \langle q, \lambda\rangle - \tau \sum_{s,a} \lambda\log\lambda - \tau_d \sum_s d\log d.
 
-    It is exact for entropies, divergences and linear functionals; a norm is replaced by its tangent at one λ.
+    It is exact for entropies, divergences and linear functionals; a norm is replaced by a linear function below it.
 
     Attributes:
         constant: k.
@@ -77,9 +77,10 @@ def majorant(
     objective: Functional,
     constraints: Mapping[str, Functional],
     multipliers: Mapping[str, float],
-    at: FloatArray,
+    shape: tuple[int, int],
     *,
     penalties: Mapping[str, Penalty] | None = None,
+    directions: Mapping[str, FloatArray] | None = None,
 ) -> Majorant:
     r"""A majorant of the Lagrangian.
 
@@ -91,13 +92,15 @@ def majorant(
         objective: ``Entropy`` or ``LinearCost`` with a table.
         constraints: by name, with limits.
         multipliers: ν or slope of each, ≥ 0 (equalities: of any sign).
-        at: λ at which norms are replaced by tangents, ``(n_states, n_actions)``.
+        shape: of λ, ``(n_states, n_actions)``.
         penalties: of the penalised constraints.
+        directions: for each :class:`L2Distance` a table *u*, ``(n_states, n_actions)``: the norm is replaced by
+            :math:`\langle u, \lambda - \lambda_{\mathrm{ref}}\rangle`, best with its (sub-)gradient at the optimum.
 
     Raises:
         InvalidSetting: a functional or penalty that is not concave, or not known here.
     """
-    reward, constant = np.zeros(at.shape), 0.0
+    reward, constant = np.zeros(shape), 0.0
     tau = tau_d = 0.0
     if isinstance(objective, Entropy):
         tau, tau_d = (1.0, 0.0) if objective.over == "state-action" else (0.0, 1.0)
@@ -125,7 +128,8 @@ def majorant(
                 reward = reward + nu * np.log(functional.table)
         elif isinstance(functional, L2Distance):
             # The norm is the largest <u, difference> over |u| <= 1.
-            u = functional.derivative(at)
+            u = (directions or {})[name]
+            u = u / max(1.0, float(np.linalg.norm(u)))
             reward = reward - nu * u
             constant += nu * float(np.sum(u * functional.table))
         else:
@@ -156,12 +160,12 @@ def reward_bound(mdp: TabularMDP, bound: Majorant, reward: FloatArray, *, scale:
     Args:
         mdp: the MDP.
         bound: a majorant of the Lagrangian.
-        reward: y, ``(n_states, n_actions)``, finite on reachable states.
+        reward: y, ``(n_states, n_actions)``; -inf only where the majorant is -inf too.
         scale: of λ.
     """
     states = mdp.reachable
-    restricted = np.where(states[:, None], reward, 0.0)
-    return _on(states, bound).supremum(-restricted[states]) + best_return(mdp, restricted, scale=scale)
+    added = np.where(bound.reward == -np.inf, 0.0, -reward)
+    return _on(states, bound).supremum(added[states]) + best_return(mdp, reward, scale=scale)
 
 
 def _on(states: NDArray[np.bool_], bound: Majorant) -> Majorant:
@@ -177,15 +181,16 @@ def best_return(mdp: TabularMDP, reward: FloatArray, *, scale: Scale = "normalis
 
     Args:
         mdp: the MDP.
-        reward: ``(n_states, n_actions)``, finite; entries of states that cannot be reached do not matter.
+        reward: ``(n_states, n_actions)``; -inf where a policy must not go. Entries of states that cannot be reached
+            do not matter.
         scale: of λ.
 
     Raises:
-        NonFiniteValue: a reward is NaN or infinite.
+        NonFiniteValue: a reward is NaN or +inf.
     """
     reward = np.where(mdp.reachable[:, None], reward, 0.0)
-    if not np.isfinite(reward).all():
-        raise NonFiniteValue("The reward must be finite on all states that can be reached.")
+    if np.isnan(reward).any() or reward.max() == np.inf:
+        raise NonFiniteValue("The reward must be finite, or -inf, on all states that can be reached.")
     weighting = mdp.weighting(scale)
 
     def expected(value: FloatArray) -> FloatArray:
@@ -196,14 +201,18 @@ def best_return(mdp: TabularMDP, reward: FloatArray, *, scale: Scale = "normalis
         value = np.zeros(mdp.n_states)
         for weight in weighting.weights(np.arange(mdp.horizon))[::-1]:
             value = (weight * reward + expected(value)).max(axis=1)
-        return float(mdp.initial @ value)
+        return _expectation(mdp.initial, value)
+    # States without any way to go on must not be entered. A bound may let a policy enter them and stay for nothing.
+    forbidden = reward == -np.inf
+    forbidden &= ~forbidden.all(axis=1, keepdims=True)
     states = np.arange(mdp.n_states)
     greedy = reward.argmax(axis=1)
+    reward = np.where(reward == -np.inf, 0.0, reward)
     for _ in range(_MAX_IMPROVEMENTS):
         policy = np.zeros_like(reward)
         policy[states, greedy] = 1.0
         value = mdp.state_values(policy, reward)
-        action_values = reward + mdp.discount * expected(value)
+        action_values = np.where(forbidden, -np.inf, reward + mdp.discount * expected(value))
         kept = action_values[states, greedy]
         # Among equals the old action stays: rounding must not make policies take turns.
         better = action_values.max(axis=1) > kept + 1e-12 * (1.0 + np.abs(kept))
@@ -212,3 +221,9 @@ def best_return(mdp: TabularMDP, reward: FloatArray, *, scale: Scale = "normalis
         greedy = np.where(better, action_values.argmax(axis=1), greedy)
     missed = np.where(mdp.reachable, action_values.max(axis=1) - value, 0.0).max(initial=0.0)
     return float(weighting.constant * (mdp.initial @ value + missed / (1.0 - mdp.discount)))
+
+
+def _expectation(probability: FloatArray, value: FloatArray) -> float:
+    """Expected value, where what cannot happen may have a value of -inf."""
+    happens = probability > 0.0
+    return float(probability[happens] @ value[happens])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,15 +12,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.functionals import Entropy, Functional
+from constrained_maxent.functionals import Functional
 from constrained_maxent.occupancy.weighting import Scale
+from constrained_maxent.oracle.clarabel import run_solver
 from constrained_maxent.oracle.program import OccupancyProgram
-from constrained_maxent.oracle.solution import Solution
-from constrained_maxent.oracle.solver import Constraints, as_named, run_solver, solve, without_smoothing
+from constrained_maxent.oracle.solution import ConvexProblem, Solution
+from constrained_maxent.oracle.solver import Constraints, convex_problem, solve
 from constrained_maxent.oracle.tabular import TabularMDP
 
 STRONG_DUALITY_TOLERANCE = 1e-4
 """Relative duality gap below which strong duality counts as observed."""
+
+SLATER_TOLERANCE = 1e-7
+"""Margin above which Slater's condition counts as observed."""
 
 
 @dataclass(frozen=True)
@@ -29,15 +34,16 @@ class Certificate:
     Attributes:
         value: objective of the policy, exactly.
         constraints: its R by name.
-        violation: largest [R]₊, 0 if all hold.
+        violation: largest [R]₊ (of an equality |R|), 0 if all hold.
         optimum: objective of the global optimum.
         gap: optimum minus value; negative for a policy that gains by violating.
         epsilon: the smallest ε for which the policy is (ε, ε)-optimal in the paper's sense: |gap| ≤ ε and [R]₊ ≤ ε.
         dual_bound: no feasible policy has a larger objective; holds whatever the solver did.
         multipliers: ν* by name.
-        strong_duality: whether optimum and dual bound agree within 1e-4 relative.
-        slater_margin: the largest m for which some policy has all R ≤ -m; Slater's condition holds if it is above 0, is
-            not needed if there are no constraints (infinite), and was not observed otherwise.
+        strong_duality: whether optimum and dual bound agree within 1e-4 relative. Slater's condition suffices for it
+            but is not necessary; without it there may be no ν* that attains the bound, and those found are large.
+        slater_margin: the largest m for which some policy has all R ≤ -m (equalities held); infinite without
+            constraints, -inf if none was found.
         is_time_dependent: the optimum is over time-dependent policies, an upper bound for stationary ones.
     """
 
@@ -53,11 +59,20 @@ class Certificate:
     slater_margin: float
     is_time_dependent: bool
 
+    @property
+    def slater(self) -> bool:
+        """Whether Slater's condition was observed: a margin above 1e-7."""
+        return self.slater_margin > SLATER_TOLERANCE
+
     def to_json(self) -> dict[str, Any]:
-        """Plain data; an infinite margin becomes ``None``."""
-        content = {**self.__dict__, "constraints": dict(self.constraints), "multipliers": dict(self.multipliers)}
-        if np.isinf(self.slater_margin):
-            content["slater_margin"] = None
+        """Plain data; what is infinite becomes ``None``."""
+
+        def plain(value: Any) -> Any:
+            if isinstance(value, Mapping):
+                return {name: plain(entry) for name, entry in value.items()}
+            return value if isinstance(value, bool) or math.isfinite(value) else None
+
+        content: dict[str, Any] = plain({**self.__dict__, "slater": self.slater})
         return content
 
 
@@ -67,37 +82,36 @@ def certify(
     best: Solution | None = None,
     *,
     objective: Functional | None = None,
-    constraints: Constraints = (),
-    scale: Scale = "normalised",
+    constraints: Constraints | None = None,
+    scale: Scale | None = None,
 ) -> Certificate:
     """Hold a policy against the global optimum.
 
     Args:
         mdp: the MDP.
         policy: π(a|s), ``(n_states, n_actions)``; at finite horizon also time-dependent.
-        best: the optimum of the very same problem, if it is solved already; else it is solved here.
-        objective: ``Entropy()`` if not given.
+        best: the optimum, if it is solved already; it knows its problem, so nothing else is needed.
+        objective: ``Entropy()`` if neither it nor ``best`` is given.
         constraints: F(λ) ≤ ``limit``, by name or in order.
-        scale: of λ.
+        scale: of λ; ``"normalised"`` if neither it nor ``best`` is given.
 
     Raises:
         InfeasibleProblem: no policy satisfies the constraints.
         InvalidMDP: the policy is none.
-        InvalidSetting: ``best`` has other constraints.
+        InvalidSetting: ``best`` belongs to another MDP or another problem, or to one with penalties.
+
+    >>> mdp = TabularMDP.from_arrays([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]], [1.0, 0.0], discount=0.5)
+    >>> round(certify(mdp, [[0.5, 0.5], [0.5, 0.5]], solve(mdp)).gap, 3)
+    0.029
     """
-    objective = Entropy() if objective is None else objective
-    named = as_named(constraints)
     if best is None:
-        best = solve(mdp, objective, named, scale=scale)
-    elif best.constraints.keys() != named.keys():
-        raise InvalidSetting(
-            f"best was solved with the constraints {', '.join(best.constraints) or 'none'}, "
-            f"not with {', '.join(named) or 'none'}."
-        )
-    occupancy = mdp.occupancy(policy, scale=scale)
-    value = without_smoothing(objective).value(occupancy)
-    residuals = {name: without_smoothing(f).value(occupancy) - f.limit for name, f in named.items()}
-    violation = max((*residuals.values(), 0.0))
+        best = solve(mdp, objective, constraints or (), scale=scale or "normalised")
+    else:
+        _require_same(mdp, best, objective, constraints, scale)
+    problem = best.problem
+    occupancy = mdp.occupancy(policy, scale=problem.scale)
+    value, residuals = problem.objective.value(occupancy), problem.residuals(occupancy)
+    violation = max((*problem.violations(residuals).values(), 0.0))
     gap = best.value - value
     return Certificate(
         value=value,
@@ -108,28 +122,73 @@ def certify(
         epsilon=max(abs(gap), violation),
         dual_bound=best.dual_bound,
         multipliers=best.multipliers,
-        strong_duality=bool(abs(best.gap) <= STRONG_DUALITY_TOLERANCE * max(1.0, abs(best.value))),
-        slater_margin=slater_margin(mdp, named, scale=scale),
+        strong_duality=abs(best.gap) <= STRONG_DUALITY_TOLERANCE * max(1.0, abs(best.value)),
+        slater_margin=_margin(mdp, problem),
         is_time_dependent=best.is_time_dependent,
     )
 
 
-def slater_margin(mdp: TabularMDP, constraints: Constraints, *, scale: Scale = "normalised") -> float:
-    """The largest m for which some policy has all R ≤ -m; above 0, Slater's condition holds. Infinite without constraints.
+def slater_margin(
+    mdp: TabularMDP, constraints: Constraints, *, equalities: Constraints = (), scale: Scale = "normalised"
+) -> float:
+    """The largest m for which some policy has all R ≤ -m; Slater's condition holds if it is above 0.
+
+    It is infinite without inequalities, and -inf if no policy was found that holds the equalities and stays in the
+    support of all divergences.
 
     Args:
         mdp: the MDP.
         constraints: F(λ) ≤ ``limit``, by name or in order.
+        equalities: linear ones, F(λ) = ``limit``.
         scale: of λ.
     """
-    named = as_named(constraints)
-    if not named:
-        return float("inf")
-    program = OccupancyProgram.of(mdp, scale)
+    return _margin(mdp, convex_problem(constraints=constraints, equalities=equalities, scale=scale))
+
+
+def _margin(mdp: TabularMDP, problem: ConvexProblem) -> float:
+    if not problem.inequalities:
+        return math.inf
+    program = OccupancyProgram.of(mdp, problem.scale, problem.support(mdp))
+    if program.is_blocked:
+        return -math.inf
     margin = cp.Variable()
     rules = list(program.flow)
-    for functional in named.values():
+    for name, functional in problem.constraints.items():
         value, extra = program.express(functional)
-        rules += [value + margin <= functional.limit, *extra]
+        rules += [value == functional.limit if name in problem.equalities else value + margin <= functional.limit]
+        rules += extra
     run_solver(cp.Problem(cp.Maximize(margin), rules))
-    return float(margin.value) if margin.value is not None else float("-inf")
+    return float(margin.value) if margin.value is not None else -math.inf
+
+
+def _require_same(
+    mdp: TabularMDP,
+    best: Solution,
+    objective: Functional | None,
+    constraints: Constraints | None,
+    scale: Scale | None,
+) -> None:
+    """Raise ``InvalidSetting`` unless the optimum is one of this MDP, and of this problem as far as that is given."""
+    problem = best.problem
+    if problem.penalties:
+        raise InvalidSetting("best has penalties: a certificate needs the optimum of the constrained problem itself.")
+    if (
+        best.occupancy.shape != (mdp.n_states, mdp.n_actions)
+        or best.policy.shape[:-2] != (() if mdp.horizon is None else (mdp.horizon,))
+        or not np.allclose(mdp.occupancy(best.policy, scale=problem.scale), best.occupancy, rtol=1e-6, atol=1e-9)
+    ):
+        raise InvalidSetting("best is the optimum of another MDP.")
+    if scale is not None and scale != problem.scale:
+        raise InvalidSetting(f"best was solved at scale {problem.scale}, not {scale}.")
+    asked = convex_problem(objective, problem.inequalities if constraints is None else constraints)
+    if asked.inequalities.keys() != problem.inequalities.keys():
+        raise InvalidSetting(
+            f"best was solved with the constraints {', '.join(problem.inequalities) or 'none'}, "
+            f"not with {', '.join(asked.inequalities) or 'none'}."
+        )
+    residuals = asked.residuals(best.occupancy)
+    for name, residual in residuals.items():
+        if not np.isclose(residual, best.constraints[name], rtol=1e-9, atol=1e-12):
+            raise InvalidSetting(f"best was solved with another constraint {name}: at its optimum R is {residual:g}.")
+    if objective is not None and not np.isclose(asked.objective.value(best.occupancy), best.value, rtol=1e-9):
+        raise InvalidSetting("best was solved for another objective.")

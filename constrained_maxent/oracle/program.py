@@ -1,23 +1,23 @@
-r"""The convex program over occupancy measures: states visited, flow in, flow out.
+r"""The convex program over occupancy measures: its variables, what keeps them an occupancy, and functionals of them.
 
 At infinite horizon :math:`\Lambda` is the set of :math:`\lambda \ge 0` with
 
 .. math:: \sum_a \lambda(s,a) = c\,\mu_0(s) + \gamma \sum_{s',a'} T(s|s',a')\,\lambda(s',a'),
 
 *c* being the constant of the scale; at finite horizon one distribution :math:`x_t(s,a)` for each time step
-flows into the next, and :math:`\lambda = \sum_t w_t x_t`. Both describe every policy, the second every time-dependent one.
+flows into the next, and :math:`\lambda = \sum_t w_t x_t`. Both describe every policy, the second also those that
+depend on time.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, eye_array, kron
+from scipy.sparse import block_diag, csr_array
 
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.functionals import Entropy, Functional, KLDivergence, L2Distance, LinearCost
@@ -26,102 +26,200 @@ from constrained_maxent.oracle.bound import Majorant, potential_bound, reward_bo
 from constrained_maxent.oracle.tabular import TabularMDP
 from constrained_maxent.types import FloatArray
 
+Bools = NDArray[np.bool_]
+Cells = NDArray[np.intp]
+
+_NO_MASS = 1e-12
+
 
 @dataclass(frozen=True, eq=False)
 class OccupancyProgram:
-    """Variables and flow constraints of an MDP, on the states that can be reached.
+    """Variables and flow constraints of an MDP, on the state-action pairs that can have mass.
 
     Attributes:
         mdp: the MDP.
         scale: of λ.
-        states: numbers of the states in the program, ``(n,)``.
+        possible: pairs that can have mass, ``(n_steps, n_states, n_actions)``; one step at infinite horizon.
+        cells: numbers ``s * n_actions + a`` of those that can at any time, ``(n_cells,)``.
+        occupancy: λ on these cells as a variable, ``(n_cells,)``.
+        masses: x_t(s, a) of all possible pairs, one time step after the other; at infinite horizon ``occupancy``.
         flow: the constraints that make the variables an occupancy.
-        occupancy: λ on these states as an expression, ``(n, n_actions)``.
-        steps: at finite horizon x_t(s, a), one variable per time step, each ``(n, n_actions)``; else empty.
     """
 
     mdp: TabularMDP
     scale: Scale
-    states: NDArray[np.intp]
-    flow: list[Any]
+    possible: Bools
+    cells: Cells
     occupancy: Any
-    steps: list[Any]
+    masses: Any
+    flow: list[Any]
 
     @classmethod
-    def of(cls, mdp: TabularMDP, scale: Scale) -> OccupancyProgram:
-        """The program of an MDP."""
-        states = np.flatnonzero(mdp.reachable)
-        rows = (states[:, None] * mdp.n_actions + np.arange(mdp.n_actions)).ravel()
-        # Of what leaves the reachable states nothing goes on: no action is taken there within the horizon.
-        transition = csr_array(mdp.transition[rows][:, states])
-        initial = mdp.initial[states]
+    def of(cls, mdp: TabularMDP, scale: Scale, support: Bools | None = None) -> OccupancyProgram:
+        """The program of an MDP; with a support, ``(n_states, n_actions)``, of the policies that never leave it."""
+        whole = np.ones((mdp.n_states, mdp.n_actions), dtype=np.bool_)
+        possible = possible_pairs(mdp, whole if support is None else support)
+        cells = np.flatnonzero(possible.any(axis=0))
         weighting = mdp.weighting(scale)
-        shape = (len(states), mdp.n_actions)
-        outflow = kron(eye_array(len(states)), np.ones((1, mdp.n_actions)), format="csr")
+        occupancy = cp.Variable(len(cells), nonneg=True)
+        matrix, start = _balance(mdp, possible)
         if mdp.horizon is None:
-            flat = cp.Variable(shape[0] * shape[1], nonneg=True)
-            balance = outflow - mdp.discount * transition.T
-            flow = [balance @ flat == weighting.constant * initial]
-            return cls(mdp, scale, states, flow, cp.reshape(flat, shape, order="C"), [])
-        variables = [cp.Variable(shape[0] * shape[1], nonneg=True) for _ in range(mdp.horizon)]
-        flow = [outflow @ variables[0] == initial]
-        flow += [outflow @ after == transition.T @ before for before, after in pairwise(variables)]
-        weights = weighting.weights(np.arange(mdp.horizon))
+            flow = [matrix @ occupancy == weighting.constant * start]
+            return cls(mdp, scale, possible, cells, occupancy, occupancy, flow)
+        masses = cp.Variable(matrix.shape[1], nonneg=True)
+        times, _ = np.nonzero(possible.reshape(mdp.horizon, -1))
+        rows = np.searchsorted(cells, _numbers(possible))
+        sums = csr_array((weighting.weights(times), (rows, np.arange(len(rows)))), shape=(len(cells), len(rows)))
         # λ is a variable of its own, so that the dual of its definition is the pseudo-reward at the optimum.
-        flat = cp.Variable(shape[0] * shape[1])
-        flow.append(flat == sum(weight * variable for weight, variable in zip(weights, variables, strict=True)))
-        steps = [cp.reshape(variable, shape, order="C") for variable in variables]
-        return cls(mdp, scale, states, flow, cp.reshape(flat, shape, order="C"), steps)
+        occupancy = cp.Variable(len(cells))
+        flow = [matrix @ masses == start, occupancy == sums @ masses]
+        return cls(mdp, scale, possible, cells, occupancy, masses, flow)
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether every policy leaves the support: the program has no solution then."""
+        return not self.possible[0].any(axis=1)[self.mdp.initial > 0.0].all()
 
     def bound(self, bound: Majorant) -> float:
         """An upper bound of what a majorant bounds, from the solver's dual values; valid however wrong those are."""
-        # Solvers disagree about the sign of an equality's dual; any vector gives a valid bound, so try both.
+        # Nothing outside the program has mass.
+        bound = replace(bound, reward=np.where(self.possible.any(axis=0), bound.reward, -np.inf))
         dual = np.asarray(self.flow[-1].dual_value)
         if self.mdp.horizon is None:
             potential = np.zeros(self.mdp.n_states)
-            potential[self.states] = dual
-            return min(potential_bound(self.mdp, bound, sign * potential, scale=self.scale) for sign in (1.0, -1.0))
-        reward = self.extend(dual.reshape(len(self.states), self.mdp.n_actions))
-        return min(reward_bound(self.mdp, bound, sign * reward, scale=self.scale) for sign in (1.0, -1.0))
+            potential[self.possible[0].any(axis=1)] = dual
+            return potential_bound(self.mdp, bound, potential, scale=self.scale)
+        reward = np.full(bound.reward.shape, -np.inf)
+        reward.reshape(-1)[self.cells] = dual
+        return reward_bound(self.mdp, bound, reward, scale=self.scale)
 
-    def restrict(self, table: FloatArray) -> FloatArray:
-        """Rows of a table ``(n_states, n_actions)`` that belong to the program's states."""
-        return table[self.states]
-
-    def extend(self, values: FloatArray) -> FloatArray:
-        """A table on the program's states as one on all states, 0 elsewhere."""
-        table = np.zeros((*values.shape[:-2], self.mdp.n_states, self.mdp.n_actions))
-        table[..., self.states, :] = values
+    def table(self, values: FloatArray) -> FloatArray:
+        """Values on the program's cells as a table ``(n_states, n_actions)``, 0 elsewhere."""
+        table = np.zeros((self.mdp.n_states, self.mdp.n_actions))
+        table.reshape(-1)[self.cells] = values
         return table
 
-    def express(self, functional: Functional) -> tuple[Any, list[Any]]:
-        """A functional of λ as an expression, and the constraints that it brings along.
+    def policy(self) -> FloatArray:
+        """π(a|s) = λ(s,a)/d(s) of the solved program, for each time step if there are any.
 
-        The smoothing of entropies and divergences is taken as 0: the program is about λ itself.
+        Where nothing is, it is uniform over the actions that stay in the support.
+        """
+        mass, allowed = np.zeros(self.possible.shape), self.possible.astype(np.float64)
+        mass[self.possible] = np.maximum(self.masses.value, 0.0)
+        allowed[~self.possible.any(axis=-1)] = 1.0
+        policy: FloatArray = np.where(mass.sum(axis=-1, keepdims=True) > _NO_MASS, mass, allowed)
+        policy /= policy.sum(axis=-1, keepdims=True)
+        return policy[0] if self.mdp.horizon is None else policy
+
+    def goal(self, objective: Functional) -> Any:
+        """A concave functional of λ as an expression, of entropies that without smoothing.
+
+        Raises:
+            InvalidSetting: the functional is not concave.
+        """
+        if isinstance(objective, Entropy):
+            density = self.occupancy if objective.over == "state-action" else self._by_state() @ self.occupancy
+            return cp.sum(cp.entr(density))
+        if isinstance(objective, LinearCost):
+            return self.express(objective)[0]
+        raise InvalidSetting(
+            f"{type(objective).__name__} is not concave: maximise Entropy or a LinearCost with a table."
+        )
+
+    def express(self, functional: Functional) -> tuple[Any, list[Any]]:
+        r"""A convex functional of λ as an expression, and the definitions that it brings along.
+
+        Divergences are those without smoothing, and the program's support must lie in that of their references. A
+        norm defines :math:`z = \lambda - \lambda_{\mathrm{ref}}`; the dual value of that is ν times its sub-gradient.
 
         Raises:
             InvalidSetting: the functional has no convex formulation here.
+            InvalidData: its table has another size.
         """
-        occupancy = self.occupancy
-        if isinstance(functional, Entropy):
-            density = occupancy if functional.over == "state-action" else cp.sum(occupancy, axis=1)
-            return cp.sum(cp.entr(density)), []
         functional.check(self.mdp.n_states, self.mdp.n_actions)
         if isinstance(functional, LinearCost) and functional.table is not None:
-            return cp.sum(cp.multiply(self.restrict(functional.table), occupancy)), []
+            return functional.table.reshape(-1)[self.cells] @ self.occupancy, []
         if isinstance(functional, KLDivergence):
-            reference = self.restrict(functional.table)
-            seen = reference > 0.0
-            # Outside the reference's support any mass makes the divergence infinite.
-            absent = [] if seen.all() else [occupancy[~seen] == 0.0]
-            if not seen.any():
-                return cp.Constant(0.0), absent
-            return cp.sum(cp.kl_div(occupancy[seen], reference[seen]) + occupancy[seen] - reference[seen]), absent
+            reference = functional.table.reshape(-1)[self.cells]
+            return cp.sum(cp.kl_div(self.occupancy, reference) + self.occupancy - reference), []
         if isinstance(functional, L2Distance):
-            outside = np.delete(functional.table, self.states, axis=0)
-            difference = cp.vec(occupancy - self.restrict(functional.table), order="C")
-            return cp.norm(cp.hstack([difference, np.linalg.norm(outside)]), 2), []
+            size = functional.table.size
+            where = (self.cells, np.arange(len(self.cells)))
+            everywhere = csr_array((np.ones(len(self.cells)), where), shape=(size, len(self.cells)))
+            difference = cp.Variable(size)
+            definition = difference == everywhere @ self.occupancy - functional.table.reshape(-1)
+            return cp.norm(difference, 2), [definition]
         raise InvalidSetting(
-            f"{type(functional).__name__} has no convex formulation here. The oracle takes Entropy, LinearCost with a "
-            "table, KLDivergence and L2Distance."
+            f"{type(functional).__name__} has no convex formulation here. As constraints the oracle takes LinearCost "
+            "with a table, KLDivergence and L2Distance."
         )
+
+    def _by_state(self) -> csr_array:
+        states, rows = np.unique(self.cells // self.mdp.n_actions, return_inverse=True)
+        return csr_array((np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(len(states), len(rows)))
+
+
+def possible_pairs(mdp: TabularMDP, support: Bools) -> Bools:
+    """State-action pairs that some policy has mass on at each time, among policies that never leave a support.
+
+    Args:
+        mdp: the MDP.
+        support: where mass is allowed, ``(n_states, n_actions)``.
+
+    Returns:
+        ``(horizon, n_states, n_actions)``, or ``(1, n_states, n_actions)`` at infinite horizon. Nothing at all if the
+        support must be left.
+    """
+
+    def successors(pairs: Bools) -> Bools:
+        reached: Bools = pairs.reshape(-1).astype(np.float64) @ mdp.transition > 0.0
+        return reached
+
+    # From the end: an action is allowed if all that may follow has an allowed action.
+    allowed = [support]
+    for _ in range((mdp.horizon or mdp.n_states + 1) - 1):
+        stuck = ~allowed[-1].any(axis=1)
+        before = support & ~(mdp.transition @ stuck.astype(np.float64) > 0.0).reshape(support.shape)
+        if mdp.horizon is None and (before == allowed[-1]).all():
+            break
+        allowed.append(before)
+    # From the start: what can be reached.
+    present = mdp.initial > 0.0
+    if mdp.horizon is None:
+        while True:
+            pairs = allowed[-1] & present[:, None]
+            if not (successors(pairs) & ~present).any():
+                return pairs[None]
+            present = present | successors(pairs)
+    possible = []
+    for now in reversed(allowed):
+        possible.append(now & present[:, None])
+        present = successors(possible[-1])
+    return np.array(possible)
+
+
+def _numbers(possible: Bools) -> Cells:
+    """Numbers ``s * n_actions + a`` of the possible pairs, one time step after the other."""
+    numbers: Cells = np.nonzero(possible.reshape(len(possible), -1))[1]
+    return numbers
+
+
+def _balance(mdp: TabularMDP, possible: Bools) -> tuple[csr_array, FloatArray]:
+    """What leaves each state at each time less what arrives there: a matrix, and what starts there."""
+    leaving, arriving = [], []
+    states = [np.flatnonzero(pairs.any(axis=1)) for pairs in possible]
+    cells = [np.flatnonzero(pairs) for pairs in possible]
+    for t, (here, pairs) in enumerate(zip(states, cells, strict=True)):
+        rows = np.searchsorted(here, pairs // mdp.n_actions)
+        leaving.append(csr_array((np.ones(len(pairs)), (rows, np.arange(len(pairs)))), shape=(len(here), len(pairs))))
+        if t + 1 < len(states):
+            arriving.append(mdp.transition[pairs][:, states[t + 1]].T)
+    if mdp.horizon is None:
+        stationary = mdp.transition[cells[0]][:, states[0]].T
+        return csr_array(leaving[0] - mdp.discount * stationary), mdp.initial[states[0]]
+    out = block_diag(leaving, format="csr")
+    # One block down from the diagonal: what leaves at one time arrives at the next.
+    into = block_diag([csr_array((len(states[0]), 0)), *arriving, csr_array((0, len(cells[-1])))], format="csr")
+    start = np.zeros(out.shape[0])
+    start[: len(states[0])] = mdp.initial[states[0]]
+    return csr_array(out - into), start

@@ -1,11 +1,67 @@
-"""What the oracle answers."""
+"""What the oracle is asked, and what it answers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained_maxent.functionals import Functional, KLDivergence
+from constrained_maxent.occupancy.weighting import Scale
+from constrained_maxent.oracle.tabular import TabularMDP
+from constrained_maxent.penalties import Penalty
 from constrained_maxent.types import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class ConvexProblem:
+    """Maximise a concave functional of λ under convex constraints.
+
+    Attributes:
+        objective: F, without smoothing.
+        inequalities: F(λ) ≤ ``limit`` by name, without smoothing.
+        equalities: F(λ) = ``limit`` by name.
+        penalties: of the inequalities that are penalised instead of enforced, by name.
+        scale: of λ.
+    """
+
+    objective: Functional
+    inequalities: Mapping[str, Functional]
+    equalities: Mapping[str, Functional]
+    penalties: Mapping[str, Penalty]
+    scale: Scale
+
+    @property
+    def constraints(self) -> dict[str, Functional]:
+        """Inequalities and equalities by name."""
+        return {**self.inequalities, **self.equalities}
+
+    def support(self, mdp: TabularMDP) -> NDArray[np.bool_]:
+        """Where no divergence is infinite, ``(n_states, n_actions)``.
+
+        Raises:
+            InvalidData: a functional's table has another size than the MDP.
+        """
+        support = np.ones((mdp.n_states, mdp.n_actions), dtype=np.bool_)
+        for functional in self.constraints.values():
+            functional.check(mdp.n_states, mdp.n_actions)
+            if isinstance(functional, KLDivergence):
+                support &= functional.table > 0.0
+        return support
+
+    def residuals(self, occupancy: FloatArray) -> dict[str, float]:
+        """R = F(λ) - limit of each constraint, by name."""
+        return {name: functional.value(occupancy) - functional.limit for name, functional in self.constraints.items()}
+
+    def violations(self, residuals: Mapping[str, float]) -> dict[str, float]:
+        """[R]₊ of each constraint that is enforced, |R| of an equality, by name."""
+        return {
+            name: abs(residual) if name in self.equalities else max(residual, 0.0)
+            for name, residual in residuals.items()
+            if name not in self.penalties
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -13,21 +69,24 @@ class Solution:
     """The global optimum of a constrained problem over all occupancy measures.
 
     Attributes:
-        status: ``"optimal"``, or ``"inaccurate"`` if the solver stopped at a looser tolerance: look at ``gap``.
+        problem: what was solved.
+        status: ``"optimal"`` if gap and primal residual are within 1e-6 (relative to what is compared, where that is
+            above 1), else ``"inaccurate"``: look at ``gap``.
         value: objective at the optimum [nats for entropies], of ``occupancy``, exactly.
         penalised_value: value minus penalties; equal to ``value`` in a problem without penalties.
         occupancy: λ*, ``(n_states, n_actions)``; exactly that of ``policy``.
-        policy: π*, ``(n_states, n_actions)`` at infinite horizon; ``(horizon, n_states, n_actions)`` at a finite one;
-            uniform where λ* has no mass.
+        policy: π*, ``(n_states, n_actions)`` at infinite horizon; ``(horizon, n_states, n_actions)`` at a finite one.
+            Where λ* has no mass it is uniform over the actions that no divergence forbids.
         constraints: R of each constraint, at ``occupancy``.
         multipliers: ν* of each constraint that is not penalised, and the slope ℒ' of those that are.
         dual_bound: no occupancy has a larger (penalised) value; holds whatever the solver did.
-        primal_residual: how far the program's own λ is from being an occupancy and from the constraints (largest).
+        primal_residual: how far the program's own λ is from ``occupancy``, and that from the constraints (largest).
         dual_residual: how far ν* is from complementary slackness, Σ ν*·|R|.
         seconds: time of the solve.
         is_time_dependent: the policy depends on time, so that ``value`` is only an upper bound for stationary policies.
     """
 
+    problem: ConvexProblem
     status: str
     value: float
     penalised_value: float
@@ -43,5 +102,8 @@ class Solution:
 
     @property
     def gap(self) -> float:
-        """Duality gap: how much better than ``penalised_value`` any occupancy could be."""
+        """Duality gap: how much better than ``penalised_value`` any occupancy could be.
+
+        It is below 0 by rounding, where constraints are violated within ``primal_residual``.
+        """
         return self.dual_bound - self.penalised_value

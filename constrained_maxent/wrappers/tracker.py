@@ -85,8 +85,8 @@ class OccupancyTracker:
     def _require_fit(self, functional: Functional) -> None:
         if getattr(functional, "smoothing", 1.0) == 0.0:
             raise InvalidSetting(
-                f"smoothing=0 makes the pseudo-reward of {type(functional).__name__} infinite in cells never seen: give a "
-                "smoothing above 0."
+                f"smoothing=0 makes the pseudo-reward of {type(functional).__name__} infinite in cells never seen: "
+                "give a smoothing above 0."
             )
         shape = self.estimator.table_shape()
         if shape is not None:

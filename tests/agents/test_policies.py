@@ -45,9 +45,7 @@ def table_policy(n_states=3, n_actions=4, start=0):
 
 
 def network_policy(action_space, observation_space=None, scale=0.3):
-    policy = make_policy(
-        observation_space or Box(-1.0, 1.0, (3,)), action_space, kind="mlp", hidden_sizes=(8,)
-    )
+    policy = make_policy(observation_space or Box(-1.0, 1.0, (3,)), action_space, kind="mlp", hidden_sizes=(8,))
     return randomised(policy, scale)
 
 
@@ -288,9 +286,7 @@ class TestGaussianMLP:
 
 
 class TestSquashing:
-    BOX = Box(
-        np.array([-1.0, -np.inf, 2.0, -np.inf]), np.array([0.7, np.inf, np.inf, -3.0]), dtype=np.float64
-    )
+    BOX = Box(np.array([-1.0, -np.inf, 2.0, -np.inf]), np.array([0.7, np.inf, np.inf, -3.0]), dtype=np.float64)
 
     def test_every_kind_of_bound_is_respected(self):
         squashing = Squashing(self.BOX)

@@ -9,9 +9,7 @@ from constrained_maxent.agents.returns import mean_over_trajectories, rewards_to
 def double_loop(rewards, gamma, final_value=0.0):
     """G_t = sum_{k >= t} gamma^(k-t) r_k + gamma^(T-t) v."""
     T = len(rewards)
-    return [
-        sum(gamma ** (k - t) * rewards[k] for k in range(t, T)) + gamma ** (T - t) * final_value for t in range(T)
-    ]
+    return [sum(gamma ** (k - t) * rewards[k] for k in range(t, T)) + gamma ** (T - t) * final_value for t in range(T)]
 
 
 def test_by_hand():

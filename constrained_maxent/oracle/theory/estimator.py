@@ -1,12 +1,13 @@
 r"""Bias and variance of the gradient estimator :math:`\hat g_{H,B}`.
 
-Paper Lemma ``lem:BiasVarianceGradientEstimator``. Corollary ``lem:PenaltyBiasVarianceGradientEstimator`` is the same with the constants of
-:func:`~constrained_maxent.oracle.theory.regularity.penalised_constants`. Occupancies are at scale ``truncated``.
+Paper Lemma ``lem:BiasVarianceGradientEstimator``. Corollary ``lem:PenaltyBiasVarianceGradientEstimator`` is the same
+with the constants of :func:`~constrained_maxent.oracle.theory.regularity.penalised_constants`. Occupancies are at scale
+``truncated``.
 
 The pseudo-rewards come from :math:`\hat\lambda` of the first part :math:`B_1` of a batch, the scores from the other,
 :math:`B_2`. Given :math:`\hat\lambda`, the bias has a root mean square of at most
-:math:`D_H\gamma^H + D_{\hat g}/\sqrt{|B_1|}`, and the variance is at most :math:`\sigma_H^2/|B_2|`. The square of the one
-plus the other bounds the mean square error, which is all that the convergence proof uses. (The paper states the
+:math:`D_H\gamma^H + D_{\hat g}/\sqrt{|B_1|}`, and the variance is at most :math:`\sigma_H^2/|B_2|`. The square of the
+one plus the other bounds the mean square error, which is all that the convergence proof uses. (The paper states the
 variance over both parts; its proof fixes :math:`\hat\lambda`.)
 """
 

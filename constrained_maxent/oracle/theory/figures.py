@@ -89,7 +89,7 @@ _ROWS = (
     ("D_lambda", "D_Λ", "diameter of the occupancies [mass]", "ass:ParametrizationSOAM"),
     ("mu_lambda", "μ_λ", "Lipschitz constant of the inverse of θ ↦ λ [1 / mass]", "ass:ParametrizationSOAM"),
     ("ell_P_lambda", "ℓ_{P,λ}", "bound of the pseudo-rewards [nats / mass]", _REGULARITY),
-    ("L_P_lambda", "L_{P,λ}", "their Lipschitz constant in λ, ℓ2 [nats / mass²]", _REGULARITY),
+    ("L_P_lambda", "L_{P,λ}", "their Lipschitz constant in λ, ℓ2 to largest entry [nats / mass²]", _REGULARITY),
     ("L_P_lambda_inf", "L_{P,λ,∞}", "their Lipschitz constant in λ, ℓ1 to largest entry [nats / mass²]", _REGULARITY),
     ("ell_P_theta", "ℓ_{P,θ}", "bound of the gradient [nats]", _SMOOTHNESS),
     ("L_P_theta", "L_{P,θ}", "Lipschitz constant of the gradient [nats]", _SMOOTHNESS),

@@ -53,7 +53,7 @@ def occupancy_lipschitz(discount: float, *, ell_psi: float = ELL_PSI) -> float:
 
 
 def gradient_bound(functional: FunctionalConstants, discount: float, *, ell_psi: float = ELL_PSI) -> float:
-    r""":math:`\ell_{F,\theta} = 2\ell_\psi\ell_\lambda/(1-\gamma)^2`, a bound of :math:`\|\nabla_\theta F(\lambda(\theta))\|_2`.
+    r""":math:`\ell_{F,\theta} = 2\ell_\psi\ell_\lambda/(1-\gamma)^2 \ge \|\nabla_\theta F(\lambda(\theta))\|_2`.
 
     Lemma ``lem:AppendixScoreFunction``; of the penalised problem's constants, :math:`\ell_{P,\theta}` of Corollary
     ``cor:GradientBoundSmoothnessPenalty``. Departure: the corollary puts :math:`L_{P,\lambda}` where the lemma that it
@@ -92,9 +92,9 @@ def gradient_lipschitz(
 def occupancy_gap(policy_gap: float, discount: float) -> float:
     r"""Bound of :math:`\|\lambda^\pi-\lambda^{\pi'}\|_1`, given :math:`\max_s\|\pi(\cdot|s)-\pi'(\cdot|s)\|_1`.
 
-    It is that distance, ``policy_gap``, over (1−γ)². Departure: the proof of Theorem ``lem:FinalComplexityDirectSoftmax`` takes the factor
-    γ/(1−γ) at scale ``normalised``. That holds for the occupancy of states; actions add 1, which makes 1/(1−γ), and
-    the scale ``truncated`` another 1/(1−γ).
+    It is that distance, ``policy_gap``, over (1−γ)². Departure: the proof of Theorem
+    ``lem:FinalComplexityDirectSoftmax`` takes the factor γ/(1−γ) at scale ``normalised``. That holds for the occupancy
+    of states; actions add 1, which makes 1/(1−γ), and the scale ``truncated`` another 1/(1−γ).
 
     Raises:
         InvalidSetting: discount outside (0, 1), or a negative gap.

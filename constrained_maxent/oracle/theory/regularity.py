@@ -32,8 +32,8 @@ class FunctionalConstants:
     Args:
         ell: :math:`\ell_\lambda \ge \|\nabla G\|_\infty` [unit of G per unit of λ].
         ell_2: :math:`\|\nabla G\|_2`, the Lipschitz constant of G in the Euclidean norm [same].
-        L: :math:`L_\lambda \ge \|\nabla G(\lambda)-\nabla G(\lambda')\|_2 / \|\lambda-\lambda'\|_2`, an upper bound of
-            the paper's, which has the largest entry above the fraction bar [unit of G per unit of λ²].
+        L: :math:`L_\lambda \ge \|\nabla G(\lambda)-\nabla G(\lambda')\|_\infty / \|\lambda-\lambda'\|_2`; the usual
+            smoothness constant, Euclidean above and below, is such a bound [unit of G per unit of λ²].
         L_inf: :math:`L_{\lambda,\infty} \ge \|\nabla G(\lambda)-\nabla G(\lambda')\|_\infty / \|\lambda-\lambda'\|_1`.
 
     Raises:

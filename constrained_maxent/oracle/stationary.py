@@ -1,0 +1,152 @@
+"""Locally best *stationary* policies, for finite horizons, where the convex program's optimum depends on time.
+
+Over stationary policies alone the problem is no longer convex in λ: there may be several local optima, and nothing
+certifies the best one found. :func:`~constrained_maxent.oracle.solve` bounds them all from above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.optimize import minimize
+
+from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.functionals import Functional
+from constrained_maxent.occupancy.weighting import Scale
+from constrained_maxent.oracle.exact_gradient import SoftmaxPoint, SoftmaxProblem
+from constrained_maxent.oracle.solver import Constraints, as_named
+from constrained_maxent.oracle.tabular import TabularMDP
+from constrained_maxent.penalties import AugmentedLagrangian
+from constrained_maxent.types import FloatArray
+
+_LONGEST_SEARCH = 2000
+_MOST_UPDATES = 30
+_STIFFENING = 10.0
+
+
+@dataclass(frozen=True, eq=False)
+class StationaryOptimum:
+    """A locally best stationary policy.
+
+    Attributes:
+        value: objective of the policy, exactly.
+        constraints: its R by name.
+        multipliers: μ by name, at which the policy is a stationary point of the Lagrangian.
+        theta: θ, ``(n_states, n_actions)``; ``policy`` is its softmax.
+        policy: π(a|s), ``(n_states, n_actions)``.
+        slope: norm of the gradient of the augmented Lagrangian; small where the search has converged.
+        is_feasible: all R ≤ ``tolerance``.
+    """
+
+    value: float
+    constraints: Mapping[str, float]
+    multipliers: Mapping[str, float]
+    theta: FloatArray
+    policy: FloatArray
+    slope: float
+    is_feasible: bool
+
+
+def best_stationary(
+    mdp: TabularMDP,
+    objective: Functional | None = None,
+    constraints: Constraints = (),
+    *,
+    scale: Scale = "normalised",
+    starts: int = 3,
+    seed: int | np.random.Generator = 0,
+    tolerance: float = 1e-5,
+) -> tuple[StationaryOptimum, ...]:
+    r"""Search stationary softmax policies by exact gradients, from several random starts.
+
+    Each start descends by L-BFGS on the augmented Lagrangian of
+    :class:`~constrained_maxent.penalties.AugmentedLagrangian`. Its multipliers follow
+    :math:`\mu \leftarrow [\mu + 2\beta R]_+`, and its β grows where the violation does not shrink. Without
+    constraints it is L-BFGS alone.
+
+    Args:
+        mdp: the MDP, usually of finite horizon: at an infinite one ``solve`` gives the global optimum, which is
+            stationary.
+        objective: to be maximised; ``Entropy()`` if not given. Smoothing is taken as 0.
+        constraints: F(λ) ≤ ``limit``, by name, or in order.
+        scale: of λ; limits are in its units.
+        starts: how many; entries of θ are drawn from a standard normal distribution.
+        seed: of the starts.
+        tolerance: largest violation, in units of each R, at which a policy counts as feasible.
+
+    Returns:
+        What each start led to, feasible ones first, best ones first. Equal values mean that starts agree.
+
+    Raises:
+        InvalidSetting: no start, or a tolerance not above 0; or as :class:`SoftmaxProblem`.
+
+    >>> mdp = TabularMDP.from_arrays([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]], [1.0, 0.0], discount=0.5)
+    >>> [round(optimum.value, 3) for optimum in best_stationary(mdp, starts=2)]
+    [1.284, 1.284]
+    """
+    if starts < 1:
+        raise InvalidSetting(f"starts={starts!r} must be at least 1.")
+    if not 0.0 < tolerance < np.inf:
+        raise InvalidSetting(f"tolerance={tolerance!r} must be a finite number above 0.")
+    rng = np.random.default_rng(seed)
+    tables = rng.normal(size=(starts, mdp.n_states, mdp.n_actions))
+    found = [_search(mdp, objective, as_named(constraints), scale, theta, tolerance) for theta in tables]
+    return tuple(sorted(found, key=lambda optimum: (not optimum.is_feasible, -optimum.value)))
+
+
+def _search(
+    mdp: TabularMDP,
+    objective: Functional | None,
+    constraints: Mapping[str, Functional],
+    scale: Scale,
+    theta: FloatArray,
+    tolerance: float,
+) -> StationaryOptimum:
+    penalties = {name: AugmentedLagrangian(1.0) for name in constraints}
+    start = SoftmaxProblem(mdp, objective, constraints, penalty=penalties, scale=scale).evaluate(theta)
+    # A first slope of about 1: steeper, and the softmax saturates before the objective has a say.
+    penalties = {name: AugmentedLagrangian(1.0 / max(abs(r), 1.0)) for name, r in start.constraints.items()}
+    errors = dict.fromkeys(constraints, np.inf)
+    for _ in range(_MOST_UPDATES):
+        problem = SoftmaxProblem(mdp, objective, constraints, penalty=penalties, scale=scale)
+        point = _descend(problem, theta)
+        theta = point.theta
+        # R where it is violated or its multiplier is in use; 0 where it is slack and has none.
+        remaining = {
+            name: abs(max(r, -penalties[name].multiplier / (2.0 * penalties[name].beta)))
+            for name, r in point.constraints.items()
+        }
+        multipliers = {name: penalty.slope(point.constraints[name]) for name, penalty in penalties.items()}
+        if max(remaining.values(), default=0.0) <= tolerance:
+            break
+        penalties = {
+            name: replace(
+                penalty.updated(point.constraints[name]),
+                beta=penalty.beta * (_STIFFENING if remaining[name] > errors[name] / _STIFFENING else 1.0),
+            )
+            for name, penalty in penalties.items()
+        }
+        errors = remaining
+    return StationaryOptimum(
+        value=point.objective,
+        constraints=point.constraints,
+        multipliers=multipliers,
+        theta=point.theta,
+        policy=point.policy,
+        slope=float(np.linalg.norm(point.gradient)),
+        is_feasible=point.violation <= tolerance,
+    )
+
+
+def _descend(problem: SoftmaxProblem, theta: FloatArray) -> SoftmaxPoint:
+    """L-BFGS from θ."""
+
+    def function(flat: FloatArray) -> tuple[float, FloatArray]:
+        point = problem.evaluate(flat.reshape(problem.shape))
+        return point.value, point.gradient.ravel()
+
+    options = {"maxiter": _LONGEST_SEARCH, "maxfun": 2 * _LONGEST_SEARCH, "maxcor": 30, "ftol": 1e-13, "gtol": 1e-7}
+    answer = minimize(function, theta.ravel(), jac=True, method="L-BFGS-B", options=options)
+    return problem.evaluate(answer.x.reshape(problem.shape))

@@ -1,0 +1,6 @@
+"""No test needs a display."""
+
+import os
+
+os.environ["MPLBACKEND"] = "Agg"
+os.environ["SDL_VIDEODRIVER"] = "dummy"

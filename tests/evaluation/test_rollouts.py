@@ -1,0 +1,125 @@
+"""Fresh rollouts: they agree with the exact values, and neither feel nor leave traces of training."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+from constrained_maxent.agents import PGP
+from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.evaluation import evaluate_rollouts, exact_problem
+from constrained_maxent.functionals import L2Distance, LinearCost
+from constrained_maxent.occupancy import Counts
+from constrained_maxent.penalties import Lagrangian, Quadratic
+from constrained_maxent.problem import Constraint
+from constrained_maxent.wrappers import find_tracker
+
+GRID = {"desc": ["SFH", "FHG"], "slippery": True, "horizon": 6}
+
+
+@pytest.fixture
+def agent_on(random_policy):
+    """An agent with a policy that is neither uniform nor trained."""
+
+    def make(env):
+        agent = PGP(env, seed=0)
+        agent.policy.theta.data = torch.as_tensor(np.log(random_policy[:6]))
+        agent.policy.changed()
+        return agent
+
+    return make
+
+
+@pytest.mark.parametrize("kind", ["scalar", "sync", "vector"])
+@pytest.mark.parametrize("scale", ["truncated", "normalised"])
+def test_agrees_with_the_exact_value(lake, agent_on, kind, scale):
+    env = lake(kind, stack={"discount": 0.9, "scale": scale}, **GRID)
+    agent = agent_on(env)
+    exact = exact_problem(env).evaluate(agent.policy_table())
+    rollouts = evaluate_rollouts(env, agent, n_episodes=1600, seed=5)
+    assert rollouts.n_episodes == 1600
+    # The interval is at 95 %; twice as wide is 4 standard errors, which one right result in 16,000 misses.
+    estimate = rollouts.constraints["cost"]
+    assert abs(estimate.mean - exact.constraints["cost"]) < estimate.high - estimate.low
+    # Plug-in entropies miss by about (cells - 1) / (2 · samples), here below 0.01 of a value near 4.
+    assert rollouts.objective == pytest.approx(exact.objective, rel=0.05)
+    assert 1.0 <= rollouts.length.low < rollouts.length.mean < rollouts.length.high <= 6.0
+
+
+def test_length_and_intervals_by_hand(lake):
+    # One step from the start to the goal or, in three cases of four, back to the start; there are two steps.
+    env = lake(desc=["SG"], horizon=2, base_cost=1.0, limit=0.0, stack={"discount": 0.5})
+    rollouts = evaluate_rollouts(env, PGP(env, seed=0), n_episodes=4000, seed=1)
+    assert rollouts.length.mean == pytest.approx(1.75, abs=4 * (0.25 * 0.75 / 4000) ** 0.5)
+    cost = rollouts.constraints["cost"]
+    assert cost.mean == pytest.approx(1.0 + 0.5 * (rollouts.length.mean - 1.0))
+    assert cost.high - cost.low == pytest.approx(2 * 1.96 * 0.5 * (0.25 * 0.75 / 4000) ** 0.5, rel=0.1)
+
+
+def test_every_linear_cost_has_an_interval_others_have_none(lake, agent_on):
+    charged = np.repeat([[-0.001], [-0.001], [50.0], [-0.001], [50.0], [-0.001]], 4, axis=1)
+    costs = {
+        "key": LinearCost("cost", limit=2.0),
+        "table": LinearCost(charged, limit=2.0),
+        "function": LinearCost(lambda s, a, s_next: float(charged[s, a]), limit=2.0),
+        "near": L2Distance(np.zeros((6, 4)), limit=0.5),
+    }
+    constraints = {name: Constraint(functional, Quadratic(1.0)) for name, functional in costs.items()}
+    env = lake("vector", stack={"discount": 0.9, "constraints": constraints}, **GRID)
+    agent = agent_on(env)
+    estimates = evaluate_rollouts(env, agent, n_episodes=100, seed=5).constraints
+    for name in ("table", "function"):
+        assert estimates[name].mean == pytest.approx(estimates["key"].mean)
+        assert estimates[name].high == pytest.approx(estimates["key"].high)
+    assert estimates["key"].low < estimates["key"].high
+    assert estimates["near"].low == estimates["near"].mean == estimates["near"].high
+
+
+def test_memory_is_not_mixed_in(lake, agent_on):
+    evaluations = []
+    for memory in (0.0, 0.9):
+        env = lake("vector", stack={"discount": 0.9, "estimator": Counts(memory=memory)}, **GRID)
+        PGP(env, seed=1, learning_rate=1.0).learn(iterations=3)
+        evaluations.append(evaluate_rollouts(env, agent_on(env), n_episodes=64, seed=5))
+    assert evaluations[0] == evaluations[1]
+
+
+@pytest.mark.parametrize("n_iterations", [0, 3])
+def test_training_goes_on_as_if_nothing_had_happened(lake, n_iterations):
+    """Evaluated in between or not: the same estimate, the same multiplier, the same policy."""
+    policies, states = [], []
+    for evaluated in (False, True):
+        budget = Constraint(LinearCost("cost", limit=0.0), Lagrangian(learning_rate=0.1))
+        stack = {"discount": 0.9, "estimator": Counts(memory=0.9), "constraints": {"cost": budget}}
+        env = lake("vector", stack=stack, **GRID)
+        agent = PGP(env, seed=1).learn(iterations=n_iterations)
+        if evaluated:
+            evaluate_rollouts(env, agent, n_episodes=64, seed=5)
+        agent.learn(iterations=2)
+        policies.append(agent.policy_table())
+        states.append(find_tracker(env).state_dict())
+    np.testing.assert_array_equal(*policies)
+    np.testing.assert_equal(*states)
+
+
+def test_one_seed_one_result(lake, agent_on):
+    env = lake("vector", stack={"discount": 0.9}, **GRID)
+    agent = agent_on(env)
+    first, again, other = (evaluate_rollouts(env, agent, n_episodes=16, seed=seed) for seed in (5, 5, 6))
+    assert first == again != other
+
+
+def test_at_least_so_many_episodes_in_whole_batches(lake):
+    env = lake("vector", stack={"discount": 0.9}, **GRID)
+    assert evaluate_rollouts(env, PGP(env), n_episodes=9, seed=0).n_episodes == 16
+
+
+def test_bad_input(lake, constrained):
+    env = lake(**GRID)
+    with pytest.raises(InvalidSetting, match="episodes=0"):
+        evaluate_rollouts(env, PGP(env), n_episodes=0, seed=0)
+    with pytest.raises(InvalidSetting, match="seed=-1"):
+        evaluate_rollouts(env, PGP(env), n_episodes=1, seed=-1)
+    env = constrained(gym.make("SafeFrozenLake-v0"), episodes_per_batch=None, steps_per_batch=30)
+    with pytest.raises(InvalidSetting, match="episodes_per_batch"):
+        evaluate_rollouts(env, PGP(env), n_episodes=1, seed=0)
