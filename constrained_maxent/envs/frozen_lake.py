@@ -229,6 +229,9 @@ def _rows(desc: Sequence[str] | None, map_name: str) -> list[str]:
         raise InvalidSetting(f'desc={desc!r} must be a list of rows, such as ["SF", "HG"].')
     if any(len(row) != len(rows[0]) for row in rows):
         raise InvalidSetting(f"The rows of desc must be equally long, not {[len(row) for row in rows]}.")
+    if len(rows[0]) < 2:
+        # Toy-text's array of letters loses a dimension there.
+        raise InvalidSetting("desc must be at least two tiles wide: lay a corridor along a row.")
     if unknown := set("".join(rows)) - set("SFHG"):
         raise InvalidSetting(
             f"desc may hold the letters S, F, H and G only, not {', '.join(map(repr, sorted(unknown)))}."

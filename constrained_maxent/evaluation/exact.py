@@ -84,10 +84,14 @@ class ExactProblem:
         occupancy = self.mdp.occupancy(policy, scale=self.scale)
         return Evaluation(
             objective=None if self.objective is None else self.objective.value(occupancy),
-            constraints={name: f.value(occupancy) - f.limit for name, f in self.constraints.items()},
+            constraints=self.values(occupancy),
             occupancy=occupancy,
             mass=float(occupancy.sum()),
         )
+
+    def values(self, occupancy: FloatArray) -> dict[str, float]:
+        """R of every constraint at λ, ``(n_states, n_actions)``."""
+        return {name: f.value(occupancy) - f.limit for name, f in self.constraints.items()}
 
     def evaluate_uniform(self) -> Evaluation:
         """The same for the policy that takes all actions alike: what untrained exploration does."""

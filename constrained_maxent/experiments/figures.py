@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from constrained_maxent.agents import PGP
 from constrained_maxent.errors import InvalidRun
 from constrained_maxent.evaluation import exact_problem
-from constrained_maxent.evaluation.exact import with_dynamics
+from constrained_maxent.evaluation.exact import Environment, with_dynamics
 from constrained_maxent.experiments.environments import make_environment
 from constrained_maxent.experiments.run_folder import RunFolder
 from constrained_maxent.experiments.training import load_agent, load_config
@@ -38,7 +39,7 @@ def draw_run(folder: RunFolder) -> list[Path]:
         agent = load_agent(folder, env)
         limits = {name: c.functional.limit for name, c in find_tracker(env).problem.constraints.items()}
         try:
-            figures = {folder.training_figure_path: _training(metrics, limits, title=env_id)}
+            figures = {folder.training_figure_path: _training(metrics, limits, _references(folder), title=env_id)}
         except KeyError as error:
             raise InvalidRun(f"{folder.metrics_path} is damaged: it has no column {error}.") from error
         occupancy = _occupancy(agent, title=f"{env_id}, iteration {agent.iteration}")
@@ -49,7 +50,18 @@ def draw_run(folder: RunFolder) -> list[Path]:
     return list(figures)
 
 
-def _training(metrics: Mapping[str, FloatArray], limits: Mapping[str, float], *, title: str) -> Figure:
+def _references(folder: RunFolder) -> dict[str, float]:
+    """The optimum, if the run was certified."""
+    certificate = folder.read_summary().get("certificate") if folder.summary_path.exists() else None
+    if not certificate:
+        return {}
+    label = "optimum, time-dependent" if certificate["is_time_dependent"] else "optimum"
+    return {label: float(certificate["optimum"])}
+
+
+def _training(
+    metrics: Mapping[str, FloatArray], limits: Mapping[str, float], references: Mapping[str, float], *, title: str
+) -> Figure:
     # Imported late, like below: Matplotlib would slow down every command that draws nothing.
     from constrained_maxent.reporting import training_figure
 
@@ -66,6 +78,7 @@ def _training(metrics: Mapping[str, FloatArray], limits: Mapping[str, float], *,
         }
         if measured.any()
         else None,
+        references=references,
         title=title,
     )
 
@@ -76,9 +89,15 @@ def _occupancy(agent: PGP, *, title: str) -> Figure | None:
     problem = exact_problem(agent.env)
     if problem is None or not agent.is_tabular:
         return None
-    desc = np.asarray(getattr(with_dynamics(agent.env).unwrapped, "desc", []))
-    # Other environments have a desc as well: Taxi's shows its streets. A lake has one letter for each state.
-    if desc.size != problem.mdp.n_states or not np.isin(desc, [b"S", b"F", b"H", b"G"]).all():
+    desc = lake_of(agent.env, problem.mdp.n_states)
+    if desc is None:
         return None
     policy = agent.policy_table()
     return grid_occupancy_figure(desc, problem.evaluate(policy).occupancy, policy, title=title)
+
+
+def lake_of(env: Environment, n_states: int) -> NDArray[np.bytes_] | None:
+    """The map of an environment if it is a lake: letters S, F, H and G, one for each state."""
+    # Other environments have a desc as well: Taxi's shows its streets.
+    desc = np.asarray(getattr(with_dynamics(env).unwrapped, "desc", []))
+    return desc if desc.size == n_states and np.isin(desc, [b"S", b"F", b"H", b"G"]).all() else None

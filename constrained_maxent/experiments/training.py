@@ -14,12 +14,14 @@ from typing import Any
 import gymnasium as gym
 
 from constrained_maxent.agents import PGP, IterationReport
-from constrained_maxent.errors import InvalidRun
+from constrained_maxent.errors import InfeasibleProblem, InvalidRun, InvalidSetting
 from constrained_maxent.evaluation import Evaluation, ExactProblem, exact_problem
 from constrained_maxent.experiments.environments import make_environment
 from constrained_maxent.experiments.recorder import Interrupt, Recorder, columns
 from constrained_maxent.experiments.run_folder import RunFolder
 from constrained_maxent.experiments.settings import TrainSettings
+from constrained_maxent.functionals import Entropy
+from constrained_maxent.oracle import Certificate
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Result:
         agent: the trained agent.
         problem: for exact evaluation, where there is one.
         final: exact evaluation of the last policy.
+        certificate: how far it is from the optimum, where that is quickly found.
         interrupted: whether Ctrl-C ended it before its time.
     """
 
@@ -40,6 +43,7 @@ class Result:
     agent: PGP
     problem: ExactProblem | None
     final: Evaluation | None
+    certificate: Certificate | None
     interrupted: bool
 
 
@@ -128,6 +132,7 @@ def _run(env_id: str, settings: TrainSettings, folder: RunFolder, agent: PGP, *,
     interrupted = agent.iteration < settings.iterations
     final = problem.evaluate(agent.policy_table()) if problem is not None and agent.is_tabular else None
     uniform = problem.evaluate_uniform() if problem is not None else None
+    certificate = _certify(problem, agent)
     summary = {
         "env_id": env_id,
         "status": "interrupted" if interrupted else "finished",
@@ -139,6 +144,7 @@ def _run(env_id: str, settings: TrainSettings, folder: RunFolder, agent: PGP, *,
         "estimate": recorder.last,
         "exact": _plain(final),
         "uniform_policy": _plain(uniform),
+        "certificate": None if certificate is None else certificate.to_json(),
         "versions": {
             "python": platform.python_version(),
             **{name: version(name) for name in ("constrained-maxent", "gymnasium", "numpy", "torch")},
@@ -146,7 +152,23 @@ def _run(env_id: str, settings: TrainSettings, folder: RunFolder, agent: PGP, *,
         "settings": settings.to_json(),
     }
     folder.write_json(folder.summary_path, summary)
-    return Result(folder, summary, agent, problem, final, interrupted)
+    return Result(folder, summary, agent, problem, final, certificate, interrupted)
+
+
+def _certify(problem: ExactProblem | None, agent: PGP) -> Certificate | None:
+    """The certificate, where the convex program is small and there is one."""
+    if problem is None or not agent.is_tabular or not isinstance(problem.objective, Entropy):
+        return None
+    # Imported late: the convex solver would slow down every command that trains nothing.
+    from constrained_maxent.evaluation.optimum import QUICK_VARIABLES, certificate, n_variables
+
+    if n_variables(problem) > QUICK_VARIABLES:
+        return None
+    try:
+        return certificate(problem, agent.policy_table())
+    except (InfeasibleProblem, InvalidSetting):
+        # A limit that nobody can keep, or a functional that is not a convex program's: training works all the same.
+        return None
 
 
 def _plain(evaluation: Evaluation | None) -> dict[str, Any] | None:

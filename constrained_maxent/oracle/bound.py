@@ -145,7 +145,12 @@ def potential_bound(mdp: TabularMDP, bound: Majorant, potential: FloatArray, *, 
         bound: a majorant of the Lagrangian.
         potential: V, ``(n_states,)``; entries of states that cannot be reached do not matter.
         scale: of λ.
+
+    Raises:
+        InvalidSetting: the horizon is finite.
     """
+    if mdp.horizon is not None:
+        raise InvalidSetting("Potentials bound problems of infinite horizon: take reward_bound.")
     states = mdp.reachable
     value = np.where(states, potential, 0.0)
     advantage = mdp.discount * (mdp.transition @ value).reshape(bound.reward.shape) - value[:, None]

@@ -43,7 +43,8 @@ def descend(
 
     Args:
         problem: P, with ``Quadratic`` or ``Exact`` penalties.
-        steps: of η; by default a line search, and a diminishing step if any penalty is ``Exact``.
+        steps: of η; by default a line search, and :math:`3/\sqrt{1+k/300}` if any penalty is ``Exact``, for λ of
+            mass 1. Much larger ones saturate the softmax at once, and its gradient vanishes there.
         iterations: at most.
         tolerance: stop where the norm of the gradient is at most this.
         radius: R of :math:`\Theta = [-R, R]^{S \times A}`; ``inf`` for no projection.
@@ -63,7 +64,7 @@ def descend(
     ('stationary', 1.284)
     """
     if steps is None:
-        steps = BacktrackingStep() if _is_smooth(problem) else DiminishingStep(1.0, delay=100.0)
+        steps = BacktrackingStep() if _is_smooth(problem) else DiminishingStep(3.0, delay=300.0)
     _check(problem, steps, radius, reference, iterations=iterations, tolerance=tolerance)
     run = _Run(problem, reference, epsilon)
     status: Status = "stalled"
@@ -245,10 +246,19 @@ def _check(
     for name, number in numbers.items():
         if not 0.0 <= number < np.inf:
             raise InvalidSetting(f"{name}={number!r} must be a finite number of at least 0.")
-    if reference is not None and reference.constraints.keys() != problem.penalties.keys():
+    if reference is not None:
+        _check_reference(problem, reference)
+
+
+def _check_reference(problem: SoftmaxProblem, reference: Solution) -> None:
+    if reference.constraints.keys() != problem.penalties.keys():
         raise InvalidSetting(
             f"The reference was solved with the constraints {', '.join(reference.constraints) or 'none'}, "
             f"not with {', '.join(problem.penalties) or 'none'}."
         )
-    if reference is not None and reference.penalised_value != reference.value:
+    if reference.problem.penalties:
         raise InvalidSetting("The reference is the optimum of a penalised problem: solve without penalties=.")
+    if reference.problem.equalities:
+        raise InvalidSetting("The reference has equality constraints, which no penalty here is for.")
+    if reference.problem.scale != problem.scale:
+        raise InvalidSetting(f"The reference is at scale {reference.problem.scale}, the problem at {problem.scale}.")

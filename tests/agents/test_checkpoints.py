@@ -67,6 +67,13 @@ def make_continuous(reporter):
     )
 
 
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "agent.pt"
+    PGP(gym.make("FrozenLake-PGP-v0"), seed=1).learn(iterations=2).save(path)
+    return path
+
+
 class TestContinuing:
     @pytest.mark.parametrize(
         ("make", "settings"),
@@ -156,6 +163,13 @@ class TestFile:
         PGP(gym.make("FrozenLake-PGP-v0")).save(f"{tmp_path}/agent.pt")
         PGP.load(f"{tmp_path}/agent.pt", gym.make("FrozenLake-PGP-v0"))
 
+    def test_the_new_file_takes_the_place_of_the_old_one(self, saved):
+        """It is not written over it: who reads the old one reads it to its end."""
+        before = saved.read_bytes()
+        with saved.open("rb") as old:
+            PGP(gym.make("FrozenLake-PGP-v0")).save(saved)
+            assert old.read() == before != saved.read_bytes()
+
     def test_an_error_while_writing_leaves_the_old_file(self, tmp_path, monkeypatch):
         path = tmp_path / "agent.pt"
         agent = PGP(gym.make("FrozenLake-PGP-v0"))
@@ -195,13 +209,6 @@ class TestFile:
         agent = PGP.load(path, gym.make("FrozenLake-PGP-v0"))
         agent.save(path)
         assert PGP.load(path, gym.make("FrozenLake-PGP-v0")).iteration == 1
-
-
-@pytest.fixture
-def saved(tmp_path):
-    path = tmp_path / "agent.pt"
-    PGP(gym.make("FrozenLake-PGP-v0"), seed=1).learn(iterations=2).save(path)
-    return path
 
 
 class Bomb:

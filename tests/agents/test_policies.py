@@ -308,12 +308,13 @@ class TestSquashing:
         np.testing.assert_allclose(squashing.log_slope(torch.as_tensor(u)).exp(), numeric, rtol=1e-6, atol=1e-9)
 
     def test_rounding_does_not_step_over_a_bound(self):
-        rng = np.random.default_rng(0)
-        for dtype in (np.float32, np.float64):
-            low = rng.normal(size=500).astype(dtype)
-            box = Box(low, low + rng.exponential(size=500).astype(dtype), dtype=dtype)
-            for u in (-50.0, 50.0):
-                assert box.contains(Squashing(box).to_box(np.full((1, 500), u))[0])
+        """In float64, -1 + 2 * fl((1.2e-16 + 1) / 2) is 2.2e-16."""
+        box = Box(-1.0, 1.2e-16, (1,), dtype=np.float64)
+        assert Squashing(box).to_box(np.array([[50.0]])) == [[1.2e-16]]
+        low = np.random.default_rng(0).normal(size=500).astype(np.float32)
+        box = Box(low, low + 1.1, dtype=np.float32)
+        for u in (-50.0, 50.0):
+            assert box.contains(Squashing(box).to_box(np.full((1, 500), u))[0])
 
     def test_a_component_of_no_width(self):
         squashing = Squashing(Box(0.5, 0.5, (1,), dtype=np.float64))

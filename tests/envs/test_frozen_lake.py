@@ -216,6 +216,7 @@ class TestMisuse:
         [
             ({"map_name": "5x5"}, "6x6, 4x4, 8x8"),
             ({"desc": ["SF", "F"]}, "equally long"),
+            ({"desc": ["S", "F"]}, "two tiles wide"),
             ({"desc": ["SX", "FG"]}, "'X'"),
             ({"desc": ["FF", "FG"]}, "at least one S"),
             ({"desc": []}, "list of rows"),

@@ -21,39 +21,7 @@ from constrained_maxent.experiments.training import load_config
 
 TAXI = "Taxi-v3" if "Taxi-v3" in gym.registry else "Taxi-v4"  # Gymnasium 1.3 replaced version 3
 GRID = "FrozenLake-PGP-v0"
-
-
-@pytest.fixture(autouse=True)
-def _somewhere_else(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-
-
-@pytest.fixture
-def cmaxent(capsys):
-    """Runs a command line: its exit code and what it printed."""
-
-    def run(*arguments):
-        try:
-            code = cli.main([str(argument) for argument in arguments])
-        except SystemExit as stop:
-            code = stop.code
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return run
-
-
-@pytest.fixture
-def train(cmaxent):
-    """A short training that must succeed."""
-
-    def run(env_id, *options, iterations=4):
-        code, out, err = cmaxent("train", env_id, "--iterations", iterations, "--log-every", 1, "--quiet", *options)
-        assert (code, err) == (0, "")
-        return out
-
-    return run
+COMMANDS = ("train", "evaluate", "plot", "certify", "solve", "plan")
 
 
 def words(text):
@@ -65,8 +33,8 @@ class TestHelp:
     def test_commands(self, cmaxent):
         code, out, _ = cmaxent("--help")
         assert code == 0
-        assert all(f"• {name}" in out for name in ("train", "evaluate", "plot"))
-        assert out.startswith("usage: cmaxent [-h] {train,evaluate,plot}")
+        assert all(f"• {name}" in out for name in COMMANDS)
+        assert out.startswith(f"usage: cmaxent [-h] {{{','.join(COMMANDS)}}}")
 
     def test_every_setting_has_its_docstring(self, cmaxent):
         code, out, _ = cmaxent("train", "--help")
@@ -101,7 +69,7 @@ class TestHelp:
     def test_no_command(self, cmaxent):
         code, out, err = cmaxent()
         assert code == 2
-        assert "Expected one of {train, evaluate, plot}" in words(out + err)
+        assert f"Expected one of {{{', '.join(COMMANDS)}}}" in words(out + err)
 
     def test_version(self, cmaxent):
         assert cmaxent("--version") == (0, f"cmaxent {version('constrained-maxent')}\n", "")
@@ -307,7 +275,10 @@ class TestResume:
     def test_to_the_default_number_if_that_is_given(self, train, cmaxent, monkeypatch):
         """Also a number that equals the default counts as given."""
         asked = []
-        monkeypatch.setattr(cli, "resume", lambda folder, **options: asked.append(options["iterations"]) or 1 / 0)
+        monkeypatch.setattr(
+            "constrained_maxent.cli.train.resume",
+            lambda folder, **options: asked.append(options["iterations"]) or 1 / 0,
+        )
         train(GRID, "--out", "here")
         for given in (
             (),
@@ -397,7 +368,7 @@ def test_ctrl_c_elsewhere(cmaxent, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "draw_run", interrupt)
+    monkeypatch.setattr("constrained_maxent.cli.runs.draw_run", interrupt)
     assert cmaxent("plot", "here") == (130, "", "cmaxent: interrupted.\n")
 
 

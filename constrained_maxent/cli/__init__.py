@@ -1,0 +1,84 @@
+"""``cmaxent``: train, evaluate, certify and plot, and solve problems exactly, from the command line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated
+
+import tyro
+from gymnasium.error import DependencyNotInstalled
+from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
+
+from constrained_maxent.cli.console import INTERRUPTED, console, errors
+from constrained_maxent.cli.problems import Plan, Solve
+from constrained_maxent.cli.runs import Certify, Evaluate, Plot
+from constrained_maxent.cli.train import Train
+from constrained_maxent.errors import ConstrainedMaxentError
+
+Command = (
+    Annotated[Train, tyro.conf.subcommand(name="train")]
+    | Annotated[Evaluate, tyro.conf.subcommand(name="evaluate")]
+    | Annotated[Plot, tyro.conf.subcommand(name="plot")]
+    | Annotated[Certify, tyro.conf.subcommand(name="certify")]
+    | Annotated[Solve, tyro.conf.subcommand(name="solve")]
+    | Annotated[Plan, tyro.conf.subcommand(name="plan")]
+)
+
+_registry = ConstructorRegistry()
+
+
+@_registry.primitive_rule
+def _unset(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[None] | None:
+    """How help shows that an option has no value: "unset", which cannot be typed, as leaving the option out says it."""
+    if info.type is not type(None):
+        return None
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="",
+        instance_from_str=lambda _: None,
+        is_instance=lambda value: value is None,
+        str_from_instance=lambda _: ["unset"],
+        choices=(),
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point of ``cmaxent``.
+
+    Args:
+        arguments: command line without the program's name; ``sys.argv`` if not given.
+
+    Returns:
+        0 if all went well, 2 for wrong input, 130 after Ctrl-C.
+
+    Raises:
+        SystemExit: with code 0 after help was printed, with 2 at options that do not exist or cannot be read.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if list(arguments) == ["--version"]:
+        console.print(f"cmaxent {version('constrained-maxent')}", highlight=False)
+        return 0
+    try:
+        command: Train | Evaluate | Plot | Certify | Solve | Plan = tyro.cli(
+            Command,
+            prog="cmaxent",
+            description="Constrained maximum-entropy exploration. cmaxent --version prints the version.",
+            args=arguments,
+            config=(tyro.conf.DisallowNone, tyro.conf.FlagCreatePairsOff),
+            registry=_registry,
+        )
+        return command.run(_names(arguments))
+    except (ConstrainedMaxentError, OSError, DependencyNotInstalled) as error:
+        errors.print(f"cmaxent: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        return 2
+    except KeyboardInterrupt:
+        errors.print("cmaxent: interrupted.", style="red")
+        return INTERRUPTED
+
+
+def _names(arguments: Sequence[str]) -> frozenset[str]:
+    """Names of the options among arguments, as help spells them."""
+    options = (argument.split("=", 1)[0] for argument in arguments if argument.startswith("--"))
+    return frozenset(option.removeprefix("--").replace("_", "-") for option in options)

@@ -1,0 +1,7 @@
+"""``python -m constrained_maxent.cli``."""
+
+import sys
+
+from constrained_maxent.cli import main
+
+sys.exit(main())

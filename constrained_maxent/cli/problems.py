@@ -1,0 +1,177 @@
+"""``cmaxent solve`` and ``plan``: what is known of a problem before any training."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+import tyro
+from numpy.typing import NDArray
+from rich.markup import escape
+from rich.table import Column, Table
+
+from constrained_maxent.cli.console import console, number
+from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.evaluation import ExactProblem
+from constrained_maxent.experiments.environments import make_environment
+from constrained_maxent.experiments.figures import lake_of
+from constrained_maxent.experiments.settings import TrainSettings
+from constrained_maxent.functionals import LinearCost
+from constrained_maxent.occupancy import Scale
+
+Horizon = Literal["environment", "infinite"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Which problem: an environment and its constraint."""
+
+    env_id: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV_ID")]
+    """Any registered id of a finite environment with known dynamics, for example SafeFrozenLake-v0."""
+    horizon: Horizon = "environment"
+    """The time limit of the environment, or none."""
+    limit: float | None = None
+    """Budget of the cost."""
+    discount: float | None = None
+    """γ of the occupancy."""
+    scale: Scale | None = None
+    """Scale of the occupancy: "normalised" or "truncated"."""
+    cost: str | None = None
+    """Key of info that carries the cost; "cost" if it is there."""
+    env_kwargs: str = "{}"
+    """Further arguments of the environment, as a JSON object."""
+
+    def read(self) -> tuple[ExactProblem, NDArray[np.bytes_] | None]:
+        """The exact problem, and the map if the environment is a lake."""
+        settings = TrainSettings(
+            num_envs=1,
+            limit=self.limit,
+            discount=self.discount,
+            scale=self.scale,
+            cost=self.cost,
+            env_kwargs=self.env_kwargs,
+        )
+        with closing(make_environment(self.env_id, settings)) as env:
+            problem = ExactProblem.from_env(env)
+            desc = lake_of(env, problem.mdp.n_states)
+        if self.horizon == "infinite":
+            problem = replace(problem, mdp=replace(problem.mdp, horizon=None))
+        return problem, desc
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solve:
+    """Find the global optimum of a problem: without constraints, with them, and with penalties instead."""
+
+    problem: Annotated[Problem, tyro.conf.arg(name="")]
+    """The problem."""
+    betas: tuple[float, ...] = ()
+    """Also solve with the constraints penalised by these β."""
+    figure: Path | None = None
+    """Draw the constrained optimum's occupancy here (maps of lakes only)."""
+
+    def run(self, given: frozenset[str]) -> int:
+        """The exit code."""
+        # Imported late: the convex solver would slow down every other command.
+        from constrained_maxent.evaluation.optimum import optimum
+
+        problem, desc = self.problem.read()
+        if self.figure is not None and desc is None:
+            raise InvalidSetting(f"{self.problem.env_id} is not a lake with a map: leave out --figure.")
+        best = optimum(problem)
+        solutions = {"without constraints": optimum(problem, constrained=False), "with constraints": best}
+        solutions |= {f"penalised, β = {beta:g}": optimum(problem, beta=beta) for beta in self.betas}
+        title = f"{self.problem.env_id}, {problem.scale}, discount {problem.mdp.discount:g}"
+        table = Table(Column(no_wrap=True), title=title)
+        names = list(problem.constraints)
+        headings = [
+            "entropy (nats)",
+            *(f"{name} - limit" for name in names),
+            *(f"multiplier of {name}" for name in names),
+        ]
+        for heading in (*headings, "gap ≤", "seconds"):
+            table.add_column(heading, justify="right")
+        for label, solution in solutions.items():
+            values = problem.values(solution.occupancy)
+            table.add_row(
+                label,
+                number(solution.value),
+                *(number(values[name]) for name in names),
+                *(number(solution.multipliers.get(name), 5) for name in names),
+                f"{max(solution.gap, 0.0):.1e}",
+                f"{solution.seconds:.2f}",
+            )
+        console.print(table)
+        if best.is_time_dependent:
+            console.print("At a finite horizon the optimum may depend on time: an upper bound for stationary policies.")
+        if self.figure is not None and desc is not None:
+            from constrained_maxent.reporting import grid_occupancy_figure
+
+            mass = best.occupancy.sum(axis=1, keepdims=True)
+            # The policy that a map can show: the share of each action, over all time steps.
+            uniform = np.full_like(best.occupancy, 1.0 / problem.mdp.n_actions)
+            policy = np.divide(best.occupancy, mass, out=uniform, where=np.broadcast_to(mass > 0.0, uniform.shape))
+            figure = grid_occupancy_figure(desc, best.occupancy, policy, title=f"{self.problem.env_id}, optimum")
+            self.figure.parent.mkdir(parents=True, exist_ok=True)
+            figure.savefig(self.figure)
+            console.print(str(self.figure), soft_wrap=True)
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Print what the paper's worst-case analysis asks for to reach an accuracy, beside what practice uses."""
+
+    problem: Annotated[Problem, tyro.conf.arg(name="")]
+    """The problem; with one linear constraint."""
+    epsilon: float
+    """Wanted accuracy of entropy [nats] and violation."""
+    radius: float = 5.0
+    """R of the parameters' range [-R, R]."""
+    smoothing: float = 1e-6
+    """σ of the entropy."""
+
+    def run(self, given: frozenset[str]) -> int:
+        """The exit code."""
+        from constrained_maxent.evaluation.optimum import optimum
+        from constrained_maxent.oracle import theory
+
+        problem, _ = self.problem.read()
+        cost = next(iter(problem.constraints.values()), None)
+        if len(problem.constraints) != 1 or not isinstance(cost, LinearCost) or cost.table is None:
+            raise InvalidSetting(f"plan needs exactly one linear constraint; here are {len(problem.constraints)}.")
+        mdp, mass = problem.mdp, problem.mdp.weighting(problem.scale).full_mass
+        constants = theory.ProblemConstants(
+            discount=mdp.discount,
+            n_states=mdp.n_states,
+            n_actions=mdp.n_actions,
+            radius=self.radius,
+            initial_min=float(mdp.initial.min()),
+            objective=theory.entropy_constants(self.smoothing, n_cells=mdp.n_states * mdp.n_actions, mass=mass),
+            constraint=theory.linear_constants(cost.table),
+            constraint_max=theory.linear_max(cost.table, limit=cost.limit, mass=mass),
+            scale=problem.scale,
+            horizon=mdp.horizon,
+        )
+        (multiplier,) = optimum(problem).multipliers.values()
+        figures = theory.plan(constants, self.epsilon, multiplier)
+        table = Table("", "worst case", "practice", "meaning", title=f"{self.problem.env_id}, ε = {self.epsilon:g}")
+        for row in figures.to_rows():
+            table.add_row(row.symbol, f"{row.value:.4g}", PRACTICE.get(row.symbol, ""), escape(row.meaning))
+        console.print(table)
+        console.print(
+            "Worst cases: enough for every problem with these constants, too large by orders of magnitude for this "
+            "one. 'practice' is what the paper's grid study used."
+        )
+        if mdp.initial.min() == 0.0:
+            console.print(
+                "Some states have no probability at the start: then the analysis bounds nothing; counts are infinite."
+            )
+        return 0
+
+
+PRACTICE = {"β(ε)": "0.005", "η": "0.01", "H": "25", "B": "8", "N": "15000"}
+"""The settings of the paper's grid study."""
