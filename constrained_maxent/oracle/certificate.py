@@ -102,7 +102,7 @@ def certify(
 
     >>> mdp = TabularMDP.from_arrays([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]], [1.0, 0.0], discount=0.5)
     >>> round(certify(mdp, [[0.5, 0.5], [0.5, 0.5]], solve(mdp)).gap, 3)
-    0.029
+    0.028
     """
     if best is None:
         best = solve(mdp, objective, constraints or (), scale=scale or "normalised")
