@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
@@ -21,7 +21,9 @@ from constrained_maxent.experiments.recorder import Interrupt, Recorder, columns
 from constrained_maxent.experiments.run_folder import RunFolder
 from constrained_maxent.experiments.settings import TrainSettings
 from constrained_maxent.functionals import Entropy
-from constrained_maxent.oracle import Certificate
+
+if TYPE_CHECKING:
+    from constrained_maxent.oracle import Certificate
 
 
 @dataclass(frozen=True)

@@ -182,7 +182,7 @@ class _Model:
         asked, mdp = self.asked, self.program.mdp
         shape = (mdp.n_states, mdp.n_actions)
         directions = {
-            name: -np.asarray(definition.dual_value).reshape(shape) / max(multipliers[name], 1e-300)
+            name: -np.asarray(definition.dual_value).reshape(shape) / max(self.program.unit * multipliers[name], 1e-300)
             for name, definition in self.definitions.items()
         }
         bound = majorant(

@@ -87,7 +87,7 @@ class TestPaperGrid:
         assert best.is_time_dependent
         assert best.value == pytest.approx(entropy, rel=1e-3)
         assert best.constraints["cost"] == pytest.approx(cost, rel=1e-3, abs=1e-6)
-        assert best.multipliers["cost"] == pytest.approx(multiplier, rel=0.05)
+        assert best.multipliers["cost"] == pytest.approx(multiplier, rel=1e-2)
         assert abs(best.gap) <= 1e-5
         # The policy, one table per time step, is worth what is reported.
         occupancy = mdp.occupancy(best.policy, scale="truncated")
@@ -110,7 +110,7 @@ class TestPaperGrid:
         assert solve(mdp).value == pytest.approx(free, rel=1e-3)
         best = solve(mdp, None, [LinearCost(table)])
         assert best.value == pytest.approx(constrained, rel=1e-3)
-        assert best.multipliers["LinearCost_0"] == pytest.approx(multiplier, rel=0.05)
+        assert best.multipliers["LinearCost_0"] == pytest.approx(multiplier, rel=1e-2)
         assert not best.is_time_dependent
         assert best.policy.shape == (36, 4)
 
