@@ -189,7 +189,7 @@ class PGP:
     def _update(self, rollout: Rollout) -> tuple[float, float | None]:
         """One step of the policy, then of the critic."""
         advantage_t, return_t = self._advantages(rollout)
-        factor_t = torch.as_tensor(rollout.weights * advantage_t / len(rollout.lengths), device=self.settings.device)
+        factor_t = torch.as_tensor(rollout.weights * advantage_t / rollout.n_episodes, device=self.settings.device)
         log_prob_t = self.policy.log_prob(rollout.rows, rollout.actions)
         self.optimizer.zero_grad()
         (-(factor_t.to(log_prob_t.dtype) * log_prob_t).sum()).backward()  # type: ignore[no-untyped-call]

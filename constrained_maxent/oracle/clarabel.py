@@ -40,7 +40,8 @@ def attempt(problem: Any, options: Mapping[str, float]) -> str:
         # Inaccurate solves are told by the status; the dual bound says how inaccurate.
         warnings.simplefilter("ignore", UserWarning)
         try:
-            problem.solve(solver=cp.CLARABEL, **options)
+            # With a warm start CVXPY would keep the options of the attempts before.
+            problem.solve(solver=cp.CLARABEL, warm_start=False, **options)
         except cp.error.SolverError:
             return "failed"
     return known.get(problem.status, "failed")

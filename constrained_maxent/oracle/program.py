@@ -93,11 +93,21 @@ class OccupancyProgram:
         """Whether every policy leaves the support: the program has no solution then."""
         return not self.possible[0].any(axis=1)[self.mdp.initial > 0.0].all()
 
-    def bound(self, bound: Majorant) -> float:
-        """An upper bound of what a majorant bounds, from the solver's dual values; valid however wrong those are."""
+    @property
+    def mass(self) -> float:
+        """Mass of a full-length episode: 1 at scale ``normalised``."""
+        return self.mdp.weighting(self.scale).full_mass
+
+    def bound(self, bound: Majorant, *, objective_unit: float = 1.0) -> float:
+        """An upper bound of what a majorant bounds, from the solver's dual values; valid however wrong those are.
+
+        Args:
+            bound: the majorant of the Lagrangian.
+            objective_unit: the unit in which the solver maximised the objective.
+        """
         # Nothing outside the program has mass.
         bound = replace(bound, reward=np.where(self.possible.any(axis=0), bound.reward, -np.inf))
-        dual = np.asarray(self.flow[-1].dual_value) / self.unit
+        dual = np.asarray(self.flow[-1].dual_value) * (objective_unit / self.unit)
         if self.mdp.horizon is None:
             potential = np.zeros(self.mdp.n_states)
             potential[self.possible[0].any(axis=1)] = dual
@@ -144,8 +154,8 @@ class OccupancyProgram:
         r"""A convex functional of λ as an expression, and the definitions that it brings along.
 
         Divergences are those without smoothing, and the program's support must lie in that of their references. A
-        norm defines :math:`z = \lambda - \lambda_{\mathrm{ref}}` in the program's unit; the dual value of that is -ν times
-        the unit and the norm's sub-gradient.
+        norm defines :math:`z = \lambda - \lambda_{\mathrm{ref}}` in the program's unit; minus the dual value of that
+        is ν times the unit and the norm's sub-gradient.
 
         Raises:
             InvalidSetting: the functional has no convex formulation here.

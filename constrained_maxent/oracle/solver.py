@@ -24,6 +24,7 @@ from constrained_maxent.penalties import Exact, Penalty, Quadratic
 Constraints = Mapping[str, Functional] | Sequence[Functional]
 
 _TOLERANCE = 1e-6  # of a status "optimal"
+_WANTED = 1e-8  # other attempts are made to come as close as this
 
 
 def solve(
@@ -72,10 +73,10 @@ def solve(
             if status == "failed":
                 continue
             solution = model.solution(begun)
-            if solution.status == "optimal":
-                return solution
             if best is None or _inaccuracy(solution) < _inaccuracy(best):
                 best = solution
+            if _inaccuracy(best) <= _WANTED:
+                break
     if best is not None:
         return best
     raise explain_infeasible(mdp, problem)
@@ -147,7 +148,8 @@ class _Model:
             else:
                 bounds[name] = value <= functional.limit
         rules = [*program.flow, *definitions.values(), *bounds.values()]
-        return cls(asked, program, cp.Problem(cp.Maximize(goal), rules), bounds, definitions)
+        # Per unit of mass, so that tolerances mean the same at both scales.
+        return cls(asked, program, cp.Problem(cp.Maximize(goal / program.mass), rules), bounds, definitions)
 
     def solution(self, begun: float) -> Solution:
         """What the solver found, measured on the exact occupancy of its policy."""
@@ -156,8 +158,8 @@ class _Model:
         occupancy = mdp.occupancy(policy, scale=asked.scale)
         residuals = asked.residuals(occupancy)
         value = asked.objective.value(occupancy)
-        multipliers = {name: float(np.asarray(rule.dual_value).item()) for name, rule in self.bounds.items()}
-        multipliers = {name: nu if name in asked.equalities else max(nu, 0.0) for name, nu in multipliers.items()}
+        prices = {name: self.program.mass * np.asarray(rule.dual_value).item() for name, rule in self.bounds.items()}
+        multipliers = {name: nu if name in asked.equalities else max(nu, 0.0) for name, nu in prices.items()}
         mismatch = float(np.abs(self.program.table(self.program.occupancy.value) - occupancy).max())
         enforced = asked.violations(residuals)
         solution = Solution(
@@ -181,8 +183,9 @@ class _Model:
         """The upper bound that the dual values found give."""
         asked, mdp = self.asked, self.program.mdp
         shape = (mdp.n_states, mdp.n_actions)
+        per_unit = self.program.mass / self.program.unit
         directions = {
-            name: -np.asarray(definition.dual_value).reshape(shape) / max(self.program.unit * multipliers[name], 1e-300)
+            name: -per_unit * np.asarray(definition.dual_value).reshape(shape) / max(multipliers[name], 1e-300)
             for name, definition in self.definitions.items()
         }
         bound = majorant(
@@ -191,7 +194,7 @@ class _Model:
         if bound.temperature + bound.state_temperature == 0.0:
             # All linear: the Lagrangian is an ordinary MDP.
             return bound.constant + best_return(mdp, bound.reward, scale=asked.scale)
-        return self.program.bound(bound)
+        return self.program.bound(bound, objective_unit=self.program.mass)
 
 
 def _inaccuracy(solution: Solution) -> float:
