@@ -15,7 +15,7 @@ from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.functionals import Functional
 from constrained_maxent.occupancy.weighting import Scale
 from constrained_maxent.oracle.clarabel import run_solver
-from constrained_maxent.oracle.program import OccupancyProgram
+from constrained_maxent.oracle.program import OccupancyProgram, exact_occupancy
 from constrained_maxent.oracle.solution import ConvexProblem, Solution
 from constrained_maxent.oracle.solver import Constraints, convex_problem, solve
 from constrained_maxent.oracle.tabular import TabularMDP
@@ -109,7 +109,7 @@ def certify(
     else:
         _require_same(mdp, best, objective, constraints, scale)
     problem = best.problem
-    occupancy = mdp.occupancy(policy, scale=problem.scale)
+    occupancy = exact_occupancy(mdp, np.asarray(policy, dtype=np.float64), problem.scale)
     value, residuals = problem.objective.value(occupancy), problem.residuals(occupancy)
     violation = max((*problem.violations(residuals).values(), 0.0))
     gap = best.value - value

@@ -223,6 +223,14 @@ def possible_pairs(mdp: TabularMDP, support: Bools) -> Bools:
     return np.array(possible)
 
 
+def exact_occupancy(mdp: TabularMDP, policy: FloatArray, scale: Scale) -> FloatArray:
+    """Occupancy of a policy, with exactly 0 where it never goes: rounding is enough to make a divergence infinite."""
+    occupancy = mdp.occupancy(policy, scale=scale)
+    if mdp.horizon is None:
+        occupancy = np.where(possible_pairs(mdp, policy > 0.0)[0], occupancy, 0.0)
+    return occupancy
+
+
 def _balance(mdp: TabularMDP, possible: Bools) -> tuple[csr_array, FloatArray]:
     """What leaves each state at each time less what arrives there: a matrix, and what starts there."""
     leaving, arriving = [], []

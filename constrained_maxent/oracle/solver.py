@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from constrained_maxent.occupancy.weighting import Scale
 from constrained_maxent.oracle.bound import best_return, majorant
 from constrained_maxent.oracle.clarabel import ATTEMPTS, attempt
 from constrained_maxent.oracle.infeasible import explain_infeasible
-from constrained_maxent.oracle.program import OccupancyProgram
+from constrained_maxent.oracle.program import OccupancyProgram, exact_occupancy
 from constrained_maxent.oracle.solution import ConvexProblem, Solution
 from constrained_maxent.oracle.tabular import TabularMDP
 from constrained_maxent.penalties import Exact, Penalty, Quadratic
@@ -155,7 +156,7 @@ class _Model:
         """What the solver found, measured on the exact occupancy of its policy."""
         asked, mdp = self.asked, self.program.mdp
         policy = self.program.policy()
-        occupancy = mdp.occupancy(policy, scale=asked.scale)
+        occupancy = exact_occupancy(mdp, policy, asked.scale)
         residuals = asked.residuals(occupancy)
         value = asked.objective.value(occupancy)
         prices = {name: self.program.mass * np.asarray(rule.dual_value).item() for name, rule in self.bounds.items()}
@@ -199,6 +200,8 @@ class _Model:
 
 def _inaccuracy(solution: Solution) -> float:
     """The larger of gap and primal residual, relative to what is compared where that is above 1."""
+    if not math.isfinite(solution.gap):
+        return math.inf
     gap = abs(solution.gap) / max(1.0, abs(solution.penalised_value))
     return max(gap, solution.primal_residual / max(1.0, float(solution.occupancy.sum())))
 
