@@ -65,6 +65,20 @@ class TestByHand:
         assert first.constraints["cost"] == pytest.approx(1.0 - 0.25)
         assert first.value == pytest.approx(-10.0 * math.log(10.0))
 
+    @pytest.mark.parametrize("horizon", [None, 5])
+    def test_the_optimum_itself_within_a_divergence_without_full_support(self, horizon: int | None) -> None:
+        # Eight states in a row that one never leaves for good; the expert stays in the first three.
+        step = np.stack([np.eye(8, k=-1), np.eye(8), np.eye(8, k=1)], axis=1)
+        step[0, 0, 0] = step[7, 2, 7] = 1.0
+        mdp = TabularMDP.from_arrays(step, np.eye(8)[1], discount=0.9, horizon=horizon)
+        expert = np.tile([0.3, 0.4, 0.3], (8, 1))
+        expert[2] = [0.5, 0.5, 0.0]
+        reference = np.where(np.arange(8)[:, None] < 3, mdp.occupancy(expert), 0.0)
+        best = solve(mdp, None, {"kl": KLDivergence(reference, limit=0.01)})
+        certificate = certify(mdp, best.policy, best)
+        assert certificate.epsilon <= 1e-8
+        assert certificate.violation <= 1e-8
+
     def test_feasible_policies_have_gap_at_least_zero(self) -> None:
         mdp, rng = TabularMDP.random(5, 3, seed=0, discount=0.9), np.random.default_rng(0)
         policies = rng.dirichlet(np.ones(3), size=(50, 5))

@@ -456,6 +456,18 @@ class TestDegenerate:
         assert np.isfinite(numbers(best)).all()
         assert best.status == "inaccurate" or abs(best.gap) <= 1e-5
 
+    @pytest.mark.parametrize("discount", [0.9, 0.99, 0.999])
+    def test_many_cells_with_little_mass(self, discount: float) -> None:
+        # 1600 cells, most of them with less than 1e-4: hard for exponential cones without the program's unit.
+        desc = ["S" + "F" * 19, *["F" * 6 + "H" * 8 + "F" * 6] * 18, "F" * 19 + "G"]
+        env = gym.make("constrained_maxent:SafeFrozenLake-v0", desc=desc, disable_env_checker=True)
+        mdp = TabularMDP.from_env(env, discount=discount, horizon=None)
+        costs = env.unwrapped.tables.costs  # type: ignore[attr-defined]
+        best = solve(mdp, None, [LinearCost(mdp.tabulate(lambda state, action, after: costs[state]))])
+        assert best.status == "optimal"
+        assert abs(best.gap) <= 1e-8
+        assert best.primal_residual <= 1e-10
+
     def test_horizon_one(self) -> None:
         best = solve(ring(horizon=1, discount=1.0))
         assert best.value == pytest.approx(LOG3)
