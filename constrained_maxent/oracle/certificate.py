@@ -15,7 +15,8 @@ from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.functionals import Functional
 from constrained_maxent.occupancy.weighting import Scale
 from constrained_maxent.oracle.clarabel import run_solver
-from constrained_maxent.oracle.program import OccupancyProgram, exact_occupancy
+from constrained_maxent.oracle.flow import exact_occupancy
+from constrained_maxent.oracle.program import OccupancyProgram
 from constrained_maxent.oracle.solution import ConvexProblem, Solution
 from constrained_maxent.oracle.solver import Constraints, convex_problem, solve
 from constrained_maxent.oracle.tabular import TabularMDP

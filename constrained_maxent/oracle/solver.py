@@ -14,10 +14,11 @@ import numpy as np
 from constrained_maxent.errors import DuplicateName, InvalidSetting
 from constrained_maxent.functionals import Entropy, Functional, KLDivergence, LinearCost
 from constrained_maxent.occupancy.weighting import Scale
-from constrained_maxent.oracle.bound import best_return, majorant
+from constrained_maxent.oracle.bound import majorant
 from constrained_maxent.oracle.clarabel import ATTEMPTS, attempt
-from constrained_maxent.oracle.infeasible import explain_infeasible
-from constrained_maxent.oracle.program import OccupancyProgram, exact_occupancy
+from constrained_maxent.oracle.flow import exact_occupancy
+from constrained_maxent.oracle.infeasible import SLACK_TOLERANCE, explain_infeasible
+from constrained_maxent.oracle.program import OccupancyProgram
 from constrained_maxent.oracle.solution import ConvexProblem, Solution
 from constrained_maxent.oracle.tabular import TabularMDP
 from constrained_maxent.penalties import Exact, Penalty, Quadratic
@@ -78,9 +79,11 @@ def solve(
                 best = solution
             if _inaccuracy(best) <= _WANTED:
                 break
-    if best is not None:
-        return best
-    raise explain_infeasible(mdp, problem)
+    if best is None or best.status == "inaccurate":
+        reason = explain_infeasible(mdp, problem)
+        if best is None or any(slack > SLACK_TOLERANCE for slack in reason.slacks.values()):
+            raise reason
+    return best
 
 
 def as_named(constraints: Constraints) -> dict[str, Functional]:
@@ -192,9 +195,6 @@ class _Model:
         bound = majorant(
             asked.objective, asked.constraints, multipliers, shape, penalties=asked.penalties, directions=directions
         )
-        if bound.temperature + bound.state_temperature == 0.0:
-            # All linear: the Lagrangian is an ordinary MDP.
-            return bound.constant + best_return(mdp, bound.reward, scale=asked.scale)
         return self.program.bound(bound, objective_unit=self.program.mass)
 
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from constrained_maxent.errors import InvalidData, InvalidSetting
 from constrained_maxent.functionals import Entropy, KLDivergence, L2Distance, LinearCost
 from constrained_maxent.oracle import TabularMDP
-from constrained_maxent.oracle.program import OccupancyProgram, possible_pairs
+from constrained_maxent.oracle.flow import possible_pairs
+from constrained_maxent.oracle.program import OccupancyProgram
 
 few = settings(max_examples=30, deadline=None)
 # From state 0, action 0 stays and action 1 goes to 1; from 1 both lead to 2, where one stays. 3 is out of reach.
