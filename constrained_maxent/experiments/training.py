@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
+import torch
 
 from constrained_maxent.agents import PGP, IterationReport
 from constrained_maxent.errors import InfeasibleProblem, InvalidRun, InvalidSetting
@@ -121,6 +122,9 @@ def load_agent(folder: RunFolder, env: gym.vector.VectorEnv[Any, Any, Any]) -> P
 
 def _run(env_id: str, settings: TrainSettings, folder: RunFolder, agent: PGP, *, progress_bar: bool) -> Result:
     problem = exact_problem(agent.env)
+    if agent.is_tabular:
+        # A table is too small to share; the threads of a pool would only wait for each other, busily.
+        torch.set_num_threads(1)
     begun, steps_before = time.perf_counter(), agent.timesteps
     with closing(agent.env), closing(Recorder(folder, settings, problem, agent)) as recorder, Interrupt() as interrupt:
 
