@@ -122,7 +122,8 @@ class TabularSoftmax(Policy):
         table = self.table()
         cells = self._states.encode(rows) * table.shape[1] + raw
         visits = np.bincount(cells, factor_t, table.size).reshape(table.shape)
-        gradient = _tensor(table * visits.sum(axis=1, keepdims=True) - visits, self)
+        with np.errstate(invalid="ignore"):  # the agent names a gradient that is not finite
+            gradient = _tensor(table * visits.sum(axis=1, keepdims=True) - visits, self)
         self.theta.grad = gradient if self.theta.grad is None else self.theta.grad + gradient
 
     def to_env(self, raw: NDArray[Any]) -> NDArray[Any]:
