@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.types import is_number
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class Lagrangian(Penalty):
 
     def __post_init__(self) -> None:
         _require_nonnegative(learning_rate=self.learning_rate, multiplier=self.multiplier)
-        if not self.largest > 0.0:
+        if not (is_number(self.largest) and self.largest > 0.0):
             raise InvalidSetting(f"largest={self.largest!r} must be above 0.")
         if self.multiplier > self.largest:
             raise InvalidSetting(f"multiplier={self.multiplier!r} must not exceed largest={self.largest!r}.")
@@ -170,5 +171,5 @@ def penalty_from_config(config: Mapping[str, Any]) -> Penalty:
 
 def _require_nonnegative(**values: float) -> None:
     for name, value in values.items():
-        if not 0.0 <= value < math.inf:
+        if not (is_number(value) and 0.0 <= value < math.inf):
             raise InvalidSetting(f"{name}={value!r} must be a finite number of at least 0.")

@@ -135,7 +135,7 @@ class Problem:
         """Raises DuplicateName: the name is taken. InvalidSetting: it is not usable as a key of ``info``."""
         if name in self.constraints:
             raise DuplicateName(f"A constraint named {name!r} is there already: give this one another name=.")
-        if not name.isidentifier() or name in (OBJECTIVE, "ready"):
+        if not isinstance(name, str) or not name.isidentifier() or name in (OBJECTIVE, "ready"):
             raise InvalidSetting(f"name={name!r} must be an identifier other than 'objective' and 'ready'.")
         self.constraints[name] = constraint
 

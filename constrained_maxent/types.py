@@ -24,6 +24,11 @@ def require_finite(name: str, values: NDArray[Any]) -> None:
         raise NonFiniteValue(f"{name} must be finite; entry {row} is {values[row] if values.ndim else values}.")
 
 
+def is_number(value: object) -> bool:
+    """Whether this is a real number of Python or NumPy; a truth value is none."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
 def as_array(name: str, values: ArrayLike, dtype: Any = None) -> NDArray[Any]:
     """``np.asarray``, with a named error for ragged lists and for what is no number."""
     try:

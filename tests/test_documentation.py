@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
+
+import constrained_maxent
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -31,6 +34,17 @@ def test_code_block_runs(block: str, tmp_path: Path) -> None:
         [sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
     )
     assert result.returncode == 0, result.stderr
+
+
+def test_every_part_of_the_readmes_table_can_be_reached() -> None:
+    parts = [
+        part
+        for row in re.findall(r"^\| (`[a-z].*?) \|", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
+        for part in re.findall(r"`(.*?)`", row)
+    ]
+    assert "testing" in parts
+    for part in set(parts) - {"cmaxent"}:
+        attrgetter(part)(constrained_maxent)
 
 
 def test_readme_has_its_three_snippets() -> None:

@@ -123,7 +123,7 @@ class TestConfig:
             penalty_from_config(config)
 
 
-@pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf])
+@pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf, True, "high"])
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
@@ -136,9 +136,9 @@ class TestConfig:
         (AugmentedLagrangian, "multiplier"),
     ],
 )
-def test_refuses_negative_and_infinite_settings(kind: Any, name: str, bad: float) -> None:
+def test_refuses_negative_and_infinite_settings(kind: Any, name: str, bad: Any) -> None:
     valid = {"learning_rate": 1.0} if kind is Lagrangian else {"beta": 1.0}
-    with pytest.raises(InvalidSetting, match=f"{name}={bad}"):
+    with pytest.raises(InvalidSetting, match=f"{name}={bad!r}"):
         kind(**{**valid, name: bad})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -140,8 +141,8 @@ class TestDeclaration:
         with pytest.raises(DuplicateName, match=r"'cost' is there already.*name="):
             problem().add_constraint("cost", problem().constraints["cost"])
 
-    @pytest.mark.parametrize("name", ["objective", "ready", "", "two words", "1st"])
-    def test_a_name_that_is_no_key_of_info_is_refused(self, name: str) -> None:
+    @pytest.mark.parametrize("name", ["objective", "ready", "", "two words", "1st", None])
+    def test_a_name_that_is_no_key_of_info_is_refused(self, name: Any) -> None:
         with pytest.raises(InvalidSetting, match="identifier"):
             problem().add_constraint(name, problem().constraints["cost"])
 

@@ -13,4 +13,4 @@ errors = Console(stderr=True)
 
 def number(value: float | None, digits: int = 4) -> str:
     """A figure for a table; empty if there is none."""
-    return "" if value is None else f"{value:.{digits}f}"
+    return "" if value is None else f"{value:z.{digits}f}"

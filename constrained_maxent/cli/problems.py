@@ -90,7 +90,7 @@ class Solve:
         headings = [
             "entropy (nats)",
             *(f"{name} - limit" for name in names),
-            *(f"multiplier of {name}" for name in names),
+            *(f"ν* of {name}" for name in names),
         ]
         for heading in (*headings, "gap ≤", "seconds"):
             table.add_column(heading, justify="right")

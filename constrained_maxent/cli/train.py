@@ -88,5 +88,7 @@ def _print_result(result: Result, figures: list[Path]) -> None:
         table.add_row("optimum" + (" (time-dependent)" if found.is_time_dependent else ""), "", number(found.optimum))
         table.add_row("(ε, ε)-optimal for ε =", "", number(found.epsilon))
     console.print(table)
+    if result.no_certificate is not None:
+        console.print(f"No certificate. {result.no_certificate}", markup=False, highlight=False)
     for path in (result.folder.summary_path, *figures):
         console.print(str(path), soft_wrap=True)

@@ -15,6 +15,7 @@ from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
 from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.types import is_number
 
 MAPS: dict[str, list[str]] = {
     "6x6": ["SFFFFF", "FFFFFF", "FFHHFF", "FFHHFF", "FFFFFF", "FFFFFG"],
@@ -98,10 +99,10 @@ class SafeFrozenLake(toy_text.FrozenLakeEnv):
         render_mode: str | None = None,
     ) -> None:
         rows = _rows(desc, map_name)
-        if horizon is not None and not (horizon >= 1 and horizon % 1 == 0):
+        if horizon is not None and not (is_number(horizon) and horizon >= 1 and horizon % 1 == 0):
             raise InvalidSetting(f"horizon={horizon!r} must be a whole number of steps, at least 1, or None (never).")
         for name, cost in (("hole_cost", hole_cost), ("base_cost", base_cost)):
-            if not math.isfinite(cost):
+            if not (is_number(cost) and math.isfinite(cost)):
                 raise InvalidSetting(f"{name}={cost!r} must be a finite number.")
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             modes = ", ".join(self.metadata["render_modes"])

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from constrained_maxent.agents import PGP
-from constrained_maxent.agents.rollouts import Collector
+from constrained_maxent.agents.rollouts import Collector, single_spaces
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.evaluation.exact import Environment
 from constrained_maxent.evaluation.statistics import Estimate, bootstrap_mean
@@ -63,7 +61,7 @@ def evaluate_rollouts(env: Environment, agent: PGP, *, n_episodes: int, seed: in
     batch = Batch.from_trajectories(trajectories)
     # Memory would mix in the occupancy of training.
     config = {name: value for name, value in estimator_config(tracker.estimator).items() if name != "memory"}
-    estimator = estimator_from_config(config).bind(*_spaces(env)).fit(batch)
+    estimator = estimator_from_config(config).bind(*single_spaces(env)).fit(batch)
     measure = estimator.measure()
     evaluation = tracker.problem.evaluate(measure)
     points = estimator.points(batch.observations, batch.actions, batch.costs)
@@ -91,10 +89,3 @@ def _roll_out(env: Environment, agent: PGP, n_episodes: int, seed: int) -> list[
         assert tracker.last_batch is not None
         trajectories += tracker.last_batch
     return trajectories
-
-
-def _spaces(env: Environment) -> tuple[gym.Space[Any], gym.Space[Any]]:
-    """Observation and action space of one (sub-)environment."""
-    if isinstance(env, gym.vector.VectorEnv):
-        return env.single_observation_space, env.single_action_space
-    return env.observation_space, env.action_space

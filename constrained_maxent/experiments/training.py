@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -38,6 +38,7 @@ class Result:
         problem: for exact evaluation, where there is one.
         final: exact evaluation of the last policy.
         certificate: how far it is from the optimum, where that is quickly found.
+        no_certificate: why there is none, where one might be expected: nobody can keep the limit, for example.
         interrupted: whether Ctrl-C ended it before its time.
     """
 
@@ -47,6 +48,7 @@ class Result:
     problem: ExactProblem | None
     final: Evaluation | None
     certificate: Certificate | None
+    no_certificate: str | None
     interrupted: bool
 
 
@@ -122,11 +124,9 @@ def load_agent(folder: RunFolder, env: gym.vector.VectorEnv[Any, Any, Any]) -> P
 
 def _run(env_id: str, settings: TrainSettings, folder: RunFolder, agent: PGP, *, progress_bar: bool) -> Result:
     problem = exact_problem(agent.env)
-    if agent.is_tabular:
-        # A table is too small to share; the threads of a pool would only wait for each other, busily.
-        torch.set_num_threads(1)
     begun, steps_before = time.perf_counter(), agent.timesteps
-    with closing(agent.env), closing(Recorder(folder, settings, problem, agent)) as recorder, Interrupt() as interrupt:
+    recorder = Recorder(folder, settings, problem, agent)
+    with closing(agent.env), closing(recorder), Interrupt() as interrupt, _threads_for(agent):
 
         def record(learner: PGP, report: IterationReport) -> bool:
             recorder.record(learner, report)
@@ -138,7 +138,6 @@ def _run(env_id: str, settings: TrainSettings, folder: RunFolder, agent: PGP, *,
     interrupted = agent.iteration < settings.iterations
     final = problem.evaluate(agent.policy_table()) if problem is not None and agent.is_tabular else None
     uniform = problem.evaluate_uniform() if problem is not None else None
-    certificate = _certify(problem, agent)
     summary = {
         "env_id": env_id,
         "status": "interrupted" if interrupted else "finished",
@@ -150,7 +149,7 @@ def _run(env_id: str, settings: TrainSettings, folder: RunFolder, agent: PGP, *,
         "estimate": recorder.last,
         "exact": _plain(final),
         "uniform_policy": _plain(uniform),
-        "certificate": None if certificate is None else certificate.to_json(),
+        "certificate": None,
         "versions": {
             "python": platform.python_version(),
             **{name: version(name) for name in ("constrained-maxent", "gymnasium", "numpy", "torch")},
@@ -158,23 +157,39 @@ def _run(env_id: str, settings: TrainSettings, folder: RunFolder, agent: PGP, *,
         "settings": settings.to_json(),
     }
     folder.write_json(folder.summary_path, summary)
-    return Result(folder, summary, agent, problem, final, certificate, interrupted)
+    # Last: whatever happens to the convex solver, the run has its summary.
+    certificate, no_certificate = _certify(problem, agent)
+    if certificate is not None:
+        summary["certificate"] = certificate.to_json()
+        folder.write_json(folder.summary_path, summary)
+    return Result(folder, summary, agent, problem, final, certificate, no_certificate, interrupted)
 
 
-def _certify(problem: ExactProblem | None, agent: PGP) -> Certificate | None:
-    """The certificate, where the convex program is small and there is one."""
+@contextmanager
+def _threads_for(agent: PGP) -> Iterator[None]:
+    """One thread for a table: it is too small to share, and a pool's threads would wait for each other, busily."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1 if agent.is_tabular else before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _certify(problem: ExactProblem | None, agent: PGP) -> tuple[Certificate | None, str | None]:
+    """The certificate, where the convex program is small and there is one; or why there is none."""
     if problem is None or not agent.is_tabular or not isinstance(problem.objective, Entropy):
-        return None
+        return None, None
     # Imported late: the convex solver would slow down every command that trains nothing.
     from constrained_maxent.evaluation.optimum import QUICK_VARIABLES, certificate, n_variables
 
-    if n_variables(problem) > QUICK_VARIABLES:
-        return None
+    if (size := n_variables(problem)) > QUICK_VARIABLES:
+        return None, f"The convex program has {size:,} variables; cmaxent certify solves it, given time and memory."
     try:
-        return certificate(problem, agent.policy_table())
-    except (InfeasibleProblem, InvalidSetting):
+        return certificate(problem, agent.policy_table()), None
+    except (InfeasibleProblem, InvalidSetting) as error:
         # A limit that nobody can keep, or a functional that is not a convex program's: training works all the same.
-        return None
+        return None, str(error)
 
 
 def _plain(evaluation: Evaluation | None) -> dict[str, Any] | None:

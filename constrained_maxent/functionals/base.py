@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from constrained_maxent.errors import InvalidData, InvalidSetting
-from constrained_maxent.types import FloatArray, Measure, Points, as_array, require_finite
+from constrained_maxent.types import FloatArray, Measure, Points, as_array, is_number, require_finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class Functional(ABC):
     limit: float = 0.0
 
     def __post_init__(self) -> None:
-        if not np.isfinite(self.limit):
+        if not (is_number(self.limit) and np.isfinite(self.limit)):
             raise InvalidSetting(f"limit={self.limit!r} must be a finite number.")
 
     def value(self, occupancy: Measure | ArrayLike) -> float:
@@ -105,5 +105,5 @@ def check_table(name: str, table: FloatArray, n_states: int, n_actions: int) -> 
 
 def check_smoothing(smoothing: float) -> None:
     """Raise ``InvalidSetting`` unless σ is a finite number of at least 0."""
-    if not 0.0 <= smoothing < np.inf:
+    if not (is_number(smoothing) and 0.0 <= smoothing < np.inf):
         raise InvalidSetting(f"smoothing={smoothing!r} must be a finite number of at least 0.")

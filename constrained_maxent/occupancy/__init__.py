@@ -44,10 +44,15 @@ def estimator_config(estimator: OccupancyEstimator | Mapping[str, Any]) -> dict[
     """Plain data that describes an unfitted estimator; what ``estimator_from_config`` takes.
 
     An estimator of the user's own describes itself by its class.
+
+    Raises:
+        InvalidSetting: neither an estimator nor plain data.
     """
     if isinstance(estimator, OccupancyEstimator):
         kind: str | type = type(estimator).__name__
         if _KINDS.get(type(estimator).__name__) is not type(estimator):
             kind = type(estimator)
         return {"kind": kind, **estimator.get_params()}
+    if not isinstance(estimator, Mapping):
+        raise InvalidSetting(f"estimator={estimator!r} must be an estimator, such as occupancy.Counts(memory=0.9).")
     return dict(estimator)

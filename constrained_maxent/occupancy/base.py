@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained_maxent.errors import InvalidSetting, NotFitted, UnsupportedSpace
-from constrained_maxent.types import Batch, FloatArray, IntArray, Measure, Points
+from constrained_maxent.types import Batch, FloatArray, IntArray, Measure, Points, is_number
 
 
 class OccupancyEstimator(ABC):
@@ -111,7 +111,7 @@ class OccupancyEstimator(ABC):
 
 def check_memory(memory: float) -> None:
     """Raise ``InvalidSetting`` unless memory lies in [0, 1)."""
-    if not 0.0 <= memory < 1.0:
+    if not (is_number(memory) and 0.0 <= memory < 1.0):
         raise InvalidSetting(f"memory={memory!r} must lie in [0, 1): the share of the old estimate that is kept.")
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from constrained_maxent.errors import InvalidData, InvalidSetting, NotFitted, UnsupportedSpace
 from constrained_maxent.occupancy.base import OccupancyEstimator, check_memory, log_density
 from constrained_maxent.occupancy.spaces import FiniteSpace
-from constrained_maxent.types import Batch, FloatArray, IntArray, Measure, Points, require_finite
+from constrained_maxent.types import Batch, FloatArray, IntArray, Measure, Points, is_number, require_finite
 
 DENSE_CELLS = 1_000_000
 """Up to this many state-action pairs λ̂ is a dense table (8 MB); above, only the visited cells are kept."""
@@ -46,7 +46,7 @@ class Counts(OccupancyEstimator):
 
     def __init__(self, *, memory: float = 0.0, smoothing: float = 0.0) -> None:
         check_memory(memory)
-        if not 0.0 <= smoothing < 1.0:
+        if not (is_number(smoothing) and 0.0 <= smoothing < 1.0):
             raise InvalidSetting(f"smoothing={smoothing!r} must lie in [0, 1): the share spread evenly over all cells.")
         self.memory = memory
         self.smoothing = smoothing

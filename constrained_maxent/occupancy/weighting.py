@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.types import is_number
 
 Scale = Literal["normalised", "truncated"]
 
@@ -46,10 +47,10 @@ class Weighting:
     scale: Scale = "normalised"
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.discount <= 1.0:
+        if not (is_number(self.discount) and 0.0 < self.discount <= 1.0):
             raise InvalidSetting(f"discount={self.discount!r} must lie in (0, 1].")
         # The remainder of NaN and infinity is NaN: they are refused as well.
-        if self.horizon is not None and not (self.horizon >= 1 and self.horizon % 1 == 0):
+        if self.horizon is not None and not (is_number(self.horizon) and self.horizon >= 1 and self.horizon % 1 == 0):
             raise InvalidSetting(
                 f"horizon={self.horizon!r} must be a whole number of steps, at least 1, or None (infinite)."
             )

@@ -20,6 +20,7 @@ from constrained_maxent.oracle.program import OccupancyProgram
 from constrained_maxent.oracle.solution import ConvexProblem, Solution
 from constrained_maxent.oracle.solver import Constraints, convex_problem, solve
 from constrained_maxent.oracle.tabular import TabularMDP
+from constrained_maxent.types import as_array
 
 STRONG_DUALITY_TOLERANCE = 1e-4
 """Relative duality gap below which strong duality counts as observed."""
@@ -110,7 +111,7 @@ def certify(
     else:
         _require_same(mdp, best, objective, constraints, scale)
     problem = best.problem
-    occupancy = exact_occupancy(mdp, np.asarray(policy, dtype=np.float64), problem.scale)
+    occupancy = exact_occupancy(mdp, as_array("policy", policy, np.float64), problem.scale)
     value, residuals = problem.objective.value(occupancy), problem.residuals(occupancy)
     violation = max((*problem.violations(residuals).values(), 0.0))
     gap = best.value - value

@@ -179,7 +179,7 @@ class OccupancyProgram:
             return self.unit * cp.norm(difference, 2), [definition]
         raise InvalidSetting(
             f"{type(functional).__name__} has no convex formulation here. As constraints the oracle takes LinearCost "
-            "with a table, KLDivergence and L2Distance."
+            "with a table (mdp.tabulate makes one of a cost function), KLDivergence and L2Distance."
         )
 
     def _by_state(self) -> csr_array:

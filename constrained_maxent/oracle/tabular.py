@@ -24,10 +24,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array, csr_array, eye_array, issparse
 from scipy.sparse.linalg import SuperLU, splu
 
-from constrained_maxent.errors import InvalidMDP, InvalidSetting, NonFiniteValue
+from constrained_maxent.errors import InvalidData, InvalidMDP, InvalidSetting, NonFiniteValue
 from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.occupancy.weighting import Scale, Weighting
 from constrained_maxent.oracle.toy_text import read_toy_text, split_outcomes
+from constrained_maxent.types import as_array
 
 Floats = NDArray[np.float64]
 Environment = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]
@@ -79,7 +80,7 @@ class TabularMDP:
     def __post_init__(self) -> None:
         Weighting(discount=self.discount, horizon=self.horizon)
         transition, ending = _canonical(self.transition), _canonical(self.ending)
-        initial, reward = np.array(self.initial, dtype=np.float64), np.array(self.reward, dtype=np.float64)
+        initial, reward = (as_array(name, getattr(self, name), np.float64).copy() for name in ("initial", "reward"))
 
         shape = _states_and_actions(transition, initial)
         if ending.shape != transition.shape:
@@ -167,11 +168,11 @@ class TabularMDP:
             InvalidMDP, NonFiniteValue, InvalidSetting: as the class; or a terminal state that does not exist.
         """
         if not issparse(transition):
-            dense = np.asarray(transition, dtype=np.float64)
+            dense = as_array("transition", transition, np.float64)
             if dense.ndim != 3 or dense.shape[0] != dense.shape[2]:
                 raise InvalidMDP(f"transition has shape {dense.shape}, expected (n_states, n_actions, n_states).")
             transition = dense.reshape(dense.shape[0] * dense.shape[1], dense.shape[2])
-        matrix, start = csr_array(transition), np.asarray(initial, dtype=np.float64)
+        matrix, start = csr_array(transition), as_array("initial", initial, np.float64)
         n_states, n_actions = _states_and_actions(matrix, start)
         states = np.array(list(terminal))
         # A Boolean mask, one entry per state, would pass for the numbers 0 and 1.
@@ -275,13 +276,20 @@ class TabularMDP:
             float64 ``(n_states, n_actions)``, in the cost's unit.
 
         Raises:
-            NonFiniteValue: the cost of a possible outcome is NaN or infinite.
+            InvalidData: the cost of a possible outcome is no number.
+            NonFiniteValue: it is NaN or infinite.
         """
         outcomes = self.outcomes.tocoo()
         table = np.zeros(self.n_states * self.n_actions)
         for row, successor, probability in zip(outcomes.row, outcomes.col, outcomes.data, strict=True):
             state, action = divmod(int(row), self.n_actions)
-            value = float(cost(state, action, int(successor)))
+            charged: Any = cost(state, action, int(successor))
+            try:
+                value = float(charged)
+            except (TypeError, ValueError) as error:
+                raise InvalidData(
+                    f"cost({state}, {action}, {int(successor)}) must be a number, got {charged!r}."
+                ) from error
             if not math.isfinite(value):
                 raise NonFiniteValue(f"cost({state}, {action}, {int(successor)}) is {value}: it must be finite.")
             table[row] += probability * value
@@ -338,11 +346,7 @@ class TabularMDP:
         Raises:
             InvalidMDP, NonFiniteValue, InvalidSetting: as in :meth:`occupancy`, and of the reward.
         """
-        weighting, pi, r = self.weighting(scale), self._require_policy(policy), np.asarray(reward, dtype=np.float64)
-        if r.shape != self.reward.shape:
-            raise InvalidMDP(f"reward has shape {r.shape}, expected (n_states, n_actions) = {self.reward.shape}.")
-        if not np.isfinite(r).all():
-            raise NonFiniteValue("reward has an entry that is NaN or infinite.")
+        weighting, pi, r = self.weighting(scale), self._require_policy(policy), self._require_reward(reward)
         if self.horizon is None:
             factors = self._factorise(pi)
             value = self._discounted_values(factors, pi, r)
@@ -367,8 +371,14 @@ class TabularMDP:
         Args:
             policy: ``(n_states, n_actions)``.
             reward: ``(n_states, n_actions)``.
+
+        Raises:
+            InvalidSetting: the horizon is finite: values depend on time then.
+            InvalidMDP, NonFiniteValue: as in :meth:`policy_gradient`.
         """
-        pi, r = self._require_policy(policy), np.asarray(reward, dtype=np.float64)
+        if self.horizon is not None:
+            raise InvalidSetting("state_values needs an infinite horizon: dataclasses.replace(mdp, horizon=None).")
+        pi, r = self._require_policy(policy), self._require_reward(reward)
         return self._discounted_values(self._factorise(pi), pi, r)
 
     def occupancy_torch(self, policy: torch.Tensor, *, scale: Scale = "normalised") -> torch.Tensor:
@@ -393,12 +403,20 @@ class TabularMDP:
         return f"TabularMDP({sizes}, discount={self.discount}, horizon={self.horizon})"
 
     def _require_policy(self, policy: ArrayLike) -> Floats:
-        table = np.asarray(policy, dtype=np.float64)
+        table = as_array("policy", policy, np.float64)
         stationary = (self.n_states, self.n_actions)
         shapes = [stationary] if self.horizon is None else [stationary, (self.horizon, *stationary)]
         if table.shape not in shapes:
             raise InvalidMDP(f"policy has shape {table.shape}, expected {' or '.join(map(str, shapes))}.")
         _require_distributions("policy", table, table.sum(axis=-1), POLICY_TOLERANCE)
+        return table
+
+    def _require_reward(self, reward: ArrayLike) -> Floats:
+        table = as_array("reward", reward, np.float64)
+        if table.shape != self.reward.shape:
+            raise InvalidMDP(f"reward has shape {table.shape}, expected (n_states, n_actions) = {self.reward.shape}.")
+        if not np.isfinite(table).all():
+            raise NonFiniteValue("reward has an entry that is NaN or infinite.")
         return table
 
     def _over_time(self, policy: Floats) -> Floats:

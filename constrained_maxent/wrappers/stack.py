@@ -8,6 +8,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.functionals import Entropy, LinearCost
 from constrained_maxent.occupancy import OccupancyEstimator, Scale
 from constrained_maxent.problem import Constraint
@@ -55,6 +56,7 @@ def constrain(
         The wrapped environment.
 
     Raises:
+        InvalidSetting: an objective other than ``Entropy``, or a constraint without its penalty.
         InvalidSetting, UnsupportedSpace, DuplicateName, InvalidData: from the wrappers.
 
     >>> from constrained_maxent.functionals import LinearCost
@@ -66,6 +68,14 @@ def constrain(
     # The twins of a wrapper take the same arguments, so one stack serves both.
     kit: Any = vector if isinstance(env, gym.vector.VectorEnv) else _SCALAR
     entropy = Entropy() if objective is None else objective
+    if not isinstance(entropy, Entropy):
+        raise InvalidSetting(f"objective={objective!r} must be an Entropy.")
+    for name, constraint in (constraints or {}).items():
+        if not isinstance(constraint, Constraint):
+            raise InvalidSetting(
+                f"constraints[{name!r}] must be a Constraint: a functional and the penalty that enforces it, "
+                "problem.Constraint(LinearCost(limit=0.0), Quadratic(beta=1.0))."
+            )
     stack = kit.TrackOccupancy(
         env,
         estimator,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from constrained_maxent.errors import InvalidData, MissingCost, NonFiniteValue
+from constrained_maxent.errors import InvalidData, InvalidSetting, MissingCost, NonFiniteValue
 from constrained_maxent.functionals import LinearCost
 from constrained_maxent.types import Measure, Points
 
@@ -85,6 +85,11 @@ class TestObserved:
             linear.value(OCCUPANCY)
         named = replace(linear, cost="recorded")
         assert (named.observed, named.limit) == ("recorded", 2.0)
+
+    @pytest.mark.parametrize("limit", [math.nan, math.inf, None, "25"])
+    def test_a_limit_that_is_no_finite_number_is_refused(self, limit: Any) -> None:
+        with pytest.raises(InvalidSetting, match="limit="):
+            LinearCost(limit=limit)
 
     def test_fits_any_space(self) -> None:
         LinearCost("cost").check(10, 10)

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import coo_array, csr_array
 
-from constrained_maxent.errors import InvalidMDP, InvalidSetting, NonFiniteValue
+from constrained_maxent.errors import InvalidData, InvalidMDP, InvalidSetting, NonFiniteValue
 from constrained_maxent.oracle import TabularMDP
 
 TAXI = "Taxi-v4" if "Taxi-v4" in gym.registry else "Taxi-v3"
@@ -267,11 +267,16 @@ class TestPolicyGradient:
         size = mdp.weighting(scale).full_mass / (1 - mdp.discount)
         assert slope == pytest.approx((ahead - behind) / (2 * h), rel=1e-6, abs=1e-7 * size)
 
+    def test_state_values_need_an_infinite_horizon(self) -> None:
+        with pytest.raises(InvalidSetting, match="infinite horizon"):
+            chain(horizon=3).state_values(STAY, [[1.0, 0.0], [0.0, 0.0]])
+
     def test_bad_reward(self) -> None:
-        with pytest.raises(InvalidMDP, match="reward has shape"):
-            chain().policy_gradient(STAY, [1.0, 0.0])
-        with pytest.raises(NonFiniteValue, match="reward"):
-            chain().policy_gradient(STAY, [[np.nan, 0.0], [0.0, 0.0]])
+        for method in (chain().policy_gradient, chain().state_values):
+            with pytest.raises(InvalidMDP, match="reward has shape"):
+                method(STAY, [1.0, 0.0])
+            with pytest.raises(NonFiniteValue, match="reward"):
+                method(STAY, [[np.nan, 0.0], [0.0, 0.0]])
 
 
 class TestTorch:
@@ -357,6 +362,10 @@ class TestTabulate:
         with pytest.raises(NonFiniteValue, match=r"cost\(0, 1, 1\)"):
             chain().tabulate(lambda s, a, _: value if (s, a) == (0, 1) else 0.0)
 
+    def test_a_cost_that_is_no_number(self) -> None:
+        with pytest.raises(InvalidData, match="must be a number, got None"):
+            chain().tabulate(lambda *_: None)
+
 
 class TestReachable:
     def test_stops_where_the_episode_ends(self) -> None:
@@ -420,6 +429,8 @@ class TestErrors:
             (CHAIN[:1], [1.0, 0.0], InvalidMDP, "expected"),
             (np.zeros((0, 1, 0)), [], InvalidMDP, "expected"),
             (csr_array(CHAIN.reshape(4, 2)[:3]), [1.0, 0.0], InvalidMDP, "expected"),
+            ([[[1.0, 0.0]], [[1.0]]], [1.0, 0.0], InvalidData, "transition cannot be made an array"),
+            (CHAIN, ["first", "second"], InvalidData, "initial cannot be made an array"),
             (CHAIN, [1.0], InvalidMDP, "initial has shape"),
             (CHAIN, [[1.0, 0.0]], InvalidMDP, "initial has shape"),
             (CHAIN, [0.5, 0.4], InvalidMDP, "initial must sum to 1"),
@@ -469,6 +480,7 @@ class TestErrors:
         [
             (np.full(2, 0.5), InvalidMDP, r"policy has shape \(2,\), expected \(2, 2\)"),
             (np.full((3, 2, 2), 0.5), InvalidMDP, "policy has shape"),
+            ([[0.5, 0.5], [1.0]], InvalidData, "policy cannot be made an array"),
             (np.full((2, 2), 0.4), InvalidMDP, "must sum to 1"),
             (np.array([[1.5, -0.5], [0.5, 0.5]]), InvalidMDP, "negative"),
             (np.array([[np.nan, 0.5], [0.5, 0.5]]), NonFiniteValue, "policy"),

@@ -78,6 +78,12 @@ def test_what_the_wrappers_refuse():
     wrong = {"expert": Constraint(L2Distance(np.ones((3, 4))), Quadratic(1.0))}
     with pytest.raises(InvalidData):
         constrain(lake, constraints=wrong, episodes_per_batch=2)
+    with pytest.raises(InvalidSetting, match="must be a Constraint"):
+        constrain(lake, constraints={"cost": LinearCost("cost")}, episodes_per_batch=2)
+    with pytest.raises(InvalidSetting, match="must be an Entropy"):
+        constrain(lake, LinearCost("cost"), episodes_per_batch=2)
+    with pytest.raises(InvalidSetting, match="must be an estimator"):
+        constrain(lake, estimator=3, episodes_per_batch=2)
     with pytest.raises(DuplicateName):
         wrappers.EntropyObjective(constrain(lake, episodes_per_batch=2))
 
