@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained_maxent.agents.tabular.compiled import inner
+from constrained_maxent.agents.tabular.compiled import flushed, inner
 from constrained_maxent.agents.tabular.dynamics import DRAWN, END, Dynamics, Indices, draw
 from constrained_maxent.agents.tabular.streams import uniform
 from constrained_maxent.types import FloatArray
@@ -106,4 +106,4 @@ def count(weights: FloatArray, cells: Indices, n_first: int, fresh: FloatArray) 
 def remember(occupancy: FloatArray, fresh: FloatArray, share: float) -> None:
     """λ̂ ← (1 - share) λ̂ + share λ̂(batch)."""
     for cell in range(len(occupancy)):
-        occupancy[cell] = (1.0 - share) * occupancy[cell] + share * fresh[cell]
+        occupancy[cell] = flushed((1.0 - share) * occupancy[cell] + share * fresh[cell])

@@ -19,8 +19,8 @@ class Geometric:
         end: x₁ > 0.
         iterations: n ≥ 1.
 
-    >>> Geometric(1.0, 100.0, 10).at(5), Geometric(1.0, 100.0, 10).at(50)
-    (10.0, 100.0)
+    >>> [round(Geometric(1.0, 100.0, 10).at(k), 6) for k in (0, 5, 50)]
+    [1.0, 10.0, 100.0]
     """
 
     start: float

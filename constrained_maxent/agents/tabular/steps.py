@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from constrained_maxent.agents.tabular.compiled import inner
+from constrained_maxent.agents.tabular.compiled import flushed, inner
 from constrained_maxent.agents.tabular.sampling import Flags
 from constrained_maxent.types import FloatArray
 
@@ -40,7 +40,7 @@ def adam_step(
         touched[s] = 1
         for a in range(n_actions):
             g = gradient[s, a]
-            mean[s, a] = FIRST_DECAY * mean[s, a] + (1.0 - FIRST_DECAY) * g
-            square[s, a] = SECOND_DECAY * square[s, a] + (1.0 - SECOND_DECAY) * g * g
+            mean[s, a] = flushed(FIRST_DECAY * mean[s, a] + (1.0 - FIRST_DECAY) * g)
+            square[s, a] = flushed(SECOND_DECAY * square[s, a] + (1.0 - SECOND_DECAY) * g * g)
             moved = theta[s, a] + step * mean[s, a] / (math.sqrt(square[s, a]) / correction + EPSILON)
             theta[s, a] = min(max(moved, -radius), radius)
