@@ -183,7 +183,10 @@ class TabularEngine:
     # Checkpoints.
 
     def state_dict(self) -> dict[str, Any]:
-        """All arrays, those written down included; safe to take in a callback."""
+        """All arrays, those written down included, and a fingerprint of the settings; safe to take in a callback.
+
+        ``numpy.savez(path, **engine.state_dict())`` keeps them, and what ``numpy.load(path)`` returns can be loaded.
+        """
         return self._store.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -46,6 +47,16 @@ def prepare(runs: Sequence[RunSettings], n_states: int, n_actions: int) -> list[
     return prepared
 
 
+def fingerprint(prepared: Sequence[PreparedRun]) -> str:
+    """A digest of everything that determines what the runs do, but for the MDP."""
+    digest = hashlib.sha256()
+    for run in prepared:
+        digest.update(repr((run.hyper, int(run.key))).encode())
+        for array in (*run.terms, *run.penalties, run.multipliers):
+            digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
 class Store:
     """Arrays with the run as first axis, and the views that the compiled code works on.
 
@@ -74,6 +85,7 @@ class Store:
         self.n_runs, self.n_cells = len(prepared), shape[0] * shape[1]
         self.snapshot_every, self.record_every = snapshot_every, record_every
         self._memory_limit = memory_limit
+        self._fingerprint = fingerprint(prepared)
         # Adam's moments exist for the runs that use them.
         self._moment_row = np.cumsum([run.hyper.use_adam for run in prepared]) - 1
         self._uses_adam = np.array([bool(run.hyper.use_adam) for run in prepared])
@@ -166,15 +178,17 @@ class Store:
     )  # fmt: skip
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything as arrays, copied."""
-        return {name: getattr(self, name).copy() for name in self._ARRAYS}
+        """Everything as arrays, copied, and a fingerprint of the settings."""
+        return {"fingerprint": self._fingerprint, **{name: getattr(self, name).copy() for name in self._ARRAYS}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Put back what ``state_dict`` returned.
 
         Raises:
-            CheckpointMismatch: the arrays belong to other runs. Nothing is changed then.
+            CheckpointMismatch: the arrays belong to other runs or another MDP. Nothing is changed then.
         """
+        if str(state.get("fingerprint")) != self._fingerprint:
+            raise CheckpointMismatch("The state belongs to runs with other settings: build the engine with the same.")
         arrays = {}
         for name in self._ARRAYS:
             mine, array = getattr(self, name), np.array(state[name]) if name in state else np.zeros(())

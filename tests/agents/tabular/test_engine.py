@@ -259,9 +259,32 @@ def test_iterations_out_of_range(ending_mdp, iterations):
 
 
 def test_the_state_of_other_runs_is_refused(ending_mdp):
-    one, two = (TabularEngine(ending_mdp, [RunSettings(seed=seed) for seed in range(n)]) for n in (1, 2))
-    two.run(3)
-    before = two.state_dict()
-    with pytest.raises(CheckpointMismatch):
-        two.load_state_dict(one.state_dict())
-    np.testing.assert_array_equal(two.state_dict()["theta"], before["theta"])
+    def engine(mdp, *seeds, **settings):
+        return TabularEngine(mdp, [RunSettings(seed=seed, **settings) for seed in seeds])
+
+    mine = engine(ending_mdp, 0, 1)
+    before = mine.run(3)
+    others = [
+        engine(ending_mdp, 0),
+        engine(ending_mdp, 1, 0),
+        engine(ending_mdp, 0, 1, learning_rate=0.1),
+        engine(ending_mdp, 0, 1, objective=Entropy(smoothing=0.1)),
+        engine(TabularMDP.random(4, 3, seed=0, discount=0.9, horizon=7), 0, 1),
+    ]
+    for other in others:
+        with pytest.raises(CheckpointMismatch):
+            mine.load_state_dict(other.state_dict())
+    for name in ("counters", "theta"):
+        with pytest.raises(CheckpointMismatch):
+            mine.load_state_dict({key: value for key, value in mine.state_dict().items() if key != name})
+    np.testing.assert_array_equal(mine.result().theta, before.theta)
+
+
+def test_the_state_survives_a_file(ending_mdp, constraints, tmp_path):
+    runs = assorted_runs(constraints)
+    whole, first, second = (TabularEngine(ending_mdp, runs, snapshot_every=10, record_every=5) for _ in range(3))
+    first.run(20)
+    np.savez(tmp_path / "state.npz", **first.state_dict())
+    with np.load(tmp_path / "state.npz") as state:
+        second.load_state_dict(state)
+    require_equal(second.run(40), whole.run(40))
