@@ -25,7 +25,7 @@ class Reproduce:
 
     what: Annotated[Literal["grid"], tyro.conf.Positional]
     """Which of the paper's experiments."""
-    only: tuple[Literal["fig1", "norm", "robustness", "unconstrained", "ablation", "relaxed"], ...] = ()
+    only: tuple[Literal["fig1", "norm", "norm-beta", "robustness", "unconstrained", "ablation", "relaxed"], ...] = ()
     """These studies only. Default: all."""
     scale: ScaleName = "paper"
     """"smoke": seconds, to see that it works. "paper": 15,000 iterations, 10 seeds."""

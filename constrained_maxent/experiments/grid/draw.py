@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Quantity = Literal["entropy", "value"]
 
-_DPI = 90
+_DPI = 80
 _NAMES = {"pgp": "PGP", "unconstrained": "unconstrained", "primal-dual": "primal-dual"}
 
 
@@ -28,7 +28,7 @@ def draw_study(study: Study, scale: Scale, rows: Sequence[Row], folder: Path) ->
     found = courses(rows)
     references = _references(study, scale)
     figures: dict[str, Figure]
-    if study.name == "robustness":
+    if study.name in ("robustness", "norm-beta"):
         figures = {study.name: _over_beta(study, found, references)}
     elif study.name in ("ablation", "relaxed", "unconstrained"):
         figures = {
@@ -100,21 +100,28 @@ def _table(study: Study, found: Sequence[Course], quantity: Quantity, references
 
 
 def _over_beta(study: Study, found: Sequence[Course], references: Mapping[str, float]) -> Figure:
-    """Last policies against β."""
+    """Last policies against β, a curve for each step size or limit."""
     from constrained_maxent.reporting import Curve, Panel, curves_figure
 
-    steps = sorted({course.first.learning_rate for course in found})
+    is_norm = study.world == "open"
+    groups: dict[str, list[Course]] = {}
+    for course in sorted(found, key=lambda course: course.first.beta):
+        label = f"b = {course.first.limit:g}" if is_norm else f"η = {course.first.learning_rate:g}"
+        groups.setdefault(label, []).append(course)
 
     def panel(quantity: Quantity, ylabel: str, lines: Mapping[str, float], yscale: str) -> Panel:
-        curves = []
-        for step in steps:
-            here = sorted((c for c in found if c.first.learning_rate == step), key=lambda c: c.first.beta)
-            last = np.stack([getattr(course, quantity)[:, -1] for course in here], axis=1)
-            curves.append(Curve(f"η = {step:g}", [course.first.beta for course in here], last))
+        curves = [
+            Curve(
+                label,
+                [course.first.beta for course in group],
+                np.stack([getattr(course, quantity)[:, -1] for course in group], axis=1),
+            )
+            for label, group in groups.items()
+        ]
         return Panel(curves, xlabel="β", ylabel=ylabel, lines=lines, xscale="log", yscale=yscale)
 
     panels = [
         panel("entropy", "entropy [nats]", references, "linear"),
-        panel("value", study.constraint, {"limit": 0.0}, "symlog"),
+        panel("value", study.constraint, {} if is_norm else {"limit": 0.0}, "linear" if is_norm else "symlog"),
     ]
     return curves_figure([panels], title=study.name)

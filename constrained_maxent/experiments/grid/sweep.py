@@ -97,6 +97,15 @@ STUDIES: dict[str, Study] = {
             snapshots=150,
         ),
         Study(
+            name="norm-beta",
+            world="open",
+            settings=tuple(
+                Setting(method="pgp", beta=beta, limit=limit)
+                for limit, beta in product((0.0, 0.2, 0.5, 1.0), (0.1, 0.5, 1.0, 2.0, 5.0, 10.0))
+            ),
+            snapshots=30,
+        ),
+        Study(
             name="robustness",
             world="holes",
             settings=tuple(
