@@ -1,4 +1,4 @@
-"""``cmaxent``: train, evaluate, certify and plot, and solve problems exactly, from the command line."""
+"""``cmaxent``: train, evaluate, certify and plot, solve problems exactly, and reproduce the paper's studies."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, Pri
 
 from constrained_maxent.cli.console import INTERRUPTED, console, errors
 from constrained_maxent.cli.problems import Plan, Solve
+from constrained_maxent.cli.reproduce import Reproduce
 from constrained_maxent.cli.runs import Certify, Evaluate, Plot
 from constrained_maxent.cli.train import Train
 from constrained_maxent.errors import ConstrainedMaxentError
@@ -24,6 +25,7 @@ Command = (
     | Annotated[Certify, tyro.conf.subcommand(name="certify")]
     | Annotated[Solve, tyro.conf.subcommand(name="solve")]
     | Annotated[Plan, tyro.conf.subcommand(name="plan")]
+    | Annotated[Reproduce, tyro.conf.subcommand(name="reproduce")]
 )
 
 _registry = ConstructorRegistry()
@@ -61,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print(f"cmaxent {version('constrained-maxent')}", highlight=False)
         return 0
     try:
-        command: Train | Evaluate | Plot | Certify | Solve | Plan = tyro.cli(
+        command: Train | Evaluate | Plot | Certify | Solve | Plan | Reproduce = tyro.cli(
             Command,
             prog="cmaxent",
             description="Constrained maximum-entropy exploration. cmaxent --version prints the version.",

@@ -1,0 +1,196 @@
+"""The compiled loop: sampling, counting, pseudo-rewards, gradient step and multipliers, batch after batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from constrained_maxent.agents.tabular.compiled import inner, outermost
+from constrained_maxent.agents.tabular.dynamics import Dynamics
+from constrained_maxent.agents.tabular.gradient import add_returns, mark, pseudo_rewards, softmax_gradient
+from constrained_maxent.agents.tabular.multipliers import Penalties, slope, stepped
+from constrained_maxent.agents.tabular.sampling import count, remember, sample, softmax_rows
+from constrained_maxent.agents.tabular.schedules import course_at
+from constrained_maxent.agents.tabular.settings import PREVIOUS, Hyperparameters
+from constrained_maxent.agents.tabular.steps import adam_step, plain_step
+from constrained_maxent.agents.tabular.terms import L2, NONE, STATE_ENTROPY, Terms, marginal, value
+from constrained_maxent.types import FloatArray, IntArray
+
+ITERATION, UPDATES, STEPS, DIVERGED = range(4)
+"""Positions in ``State.counters``."""
+
+
+class State(NamedTuple):
+    """All that a run carries from one batch to the next.
+
+    Attributes:
+        theta: θ, ``(n_states, n_actions)``.
+        occupancy: λ̂, flat, ``(n_cells,)``.
+        mean, square: Adam's moments, ``(n_states, n_actions)``; without rows for plain steps.
+        multipliers: ``(n_constraints,)``.
+        counters: batches done, steps of θ, transitions, and in which batch the run diverged (-1: it did not).
+    """
+
+    theta: FloatArray
+    occupancy: FloatArray
+    mean: FloatArray
+    square: FloatArray
+    multipliers: FloatArray
+    counters: IntArray
+
+
+class Trace(NamedTuple):
+    """Where a run writes down what happens.
+
+    Attributes:
+        record_every, snapshot_every: batches between entries; 0 for none.
+        objective: F(λ̂) of each recorded batch, ``(n_records,)``.
+        violations, slopes: R(λ̂) and ℒ'(R), ``(n_records, n_constraints)``.
+        snapshots: θ after every so many batches, from 0 on, ``(n_snapshots, n_states, n_actions)``.
+    """
+
+    record_every: int
+    snapshot_every: int
+    objective: FloatArray
+    violations: FloatArray
+    slopes: FloatArray
+    snapshots: FloatArray
+
+
+@inner
+def measure(
+    terms: Terms, occupancy: FloatArray, state_occupancy: FloatArray, with_objective: bool, values: FloatArray
+) -> None:
+    """F(λ̂) of every term into ``values``; that of the objective only where it is asked for."""
+    for i in range(len(values)):
+        if terms.kinds[i] == STATE_ENTROPY:
+            marginal(occupancy, len(occupancy) // len(state_occupancy), state_occupancy)
+    for i in range(len(values)):
+        if i > 0 or (terms.kinds[0] != NONE and (with_objective or terms.kinds[0] == L2)):
+            values[i] = value(terms, i, occupancy, state_occupancy)
+
+
+@inner
+def set_slopes(
+    terms: Terms,
+    penalties: Penalties,
+    hyper: Hyperparameters,
+    iteration: int,
+    multipliers: FloatArray,
+    values: FloatArray,
+    slopes: FloatArray,
+) -> None:
+    """ℒ'(R) of every constraint into ``slopes``, whose entry 0 belongs to the objective."""
+    for i in range(len(multipliers)):
+        beta = course_at(hyper.beta, iteration) if hyper.has_beta else penalties.beta[i]
+        slopes[i + 1] = slope(penalties, i, beta, multipliers[i], values[i + 1] - terms.limits[i + 1])
+
+
+@inner
+def step_multipliers(
+    terms: Terms,
+    penalties: Penalties,
+    hyper: Hyperparameters,
+    iteration: int,
+    multipliers: FloatArray,
+    values: FloatArray,
+) -> None:
+    """Let the multipliers follow the violations."""
+    for i in range(len(multipliers)):
+        beta = course_at(hyper.beta, iteration) if hyper.has_beta else penalties.beta[i]
+        multipliers[i] = stepped(penalties, i, beta, multipliers[i], values[i + 1] - terms.limits[i + 1])
+
+
+@inner
+def record(terms: Terms, trace: Trace, entry: int, values: FloatArray, slopes: FloatArray) -> None:
+    """Write one batch down."""
+    trace.objective[entry] = values[0]
+    for i in range(len(values) - 1):
+        trace.violations[entry, i] = values[i + 1] - terms.limits[i + 1]
+        trace.slopes[entry, i] = slopes[i + 1]
+
+
+def _make_advance(digest: str) -> Callable[..., None]:
+    def advance(
+        dynamics: Dynamics,
+        terms: Terms,
+        penalties: Penalties,
+        hyper: Hyperparameters,
+        key: np.uint64,
+        state: State,
+        trace: Trace,
+        target: int,
+    ) -> None:
+        """Train until ``target`` batches are done in all, or the gradient is no longer finite."""
+        digest  # noqa: B018  # enclosed, so that the cache depends on it
+        n_states, n_actions = dynamics.n_states, dynamics.n_actions
+        n_cells, n_terms = n_states * n_actions, len(terms.kinds)
+        n_used = hyper.n_episodes - hyper.first_used
+        counters, multipliers = state.counters, state.multipliers
+        policy, cumulative = np.empty((n_states, n_actions)), np.empty((n_states, n_actions - 1))
+        stale, used = np.ones(n_states, dtype=np.uint8), np.zeros(n_cells, dtype=np.uint8)
+        cells = np.empty((len(dynamics.weights), hyper.n_episodes), dtype=np.int32)
+        states, returns = np.empty(hyper.n_episodes, dtype=np.int32), np.empty(hyper.n_episodes)
+        fresh, rewards, factors = np.empty(n_cells), np.zeros(n_cells), np.zeros(n_cells)
+        gradient = np.zeros((n_states, n_actions))
+        values, slopes, state_occupancy = np.full(n_terms, np.nan), np.zeros(n_terms), np.zeros(n_states)
+        if counters[ITERATION] > 0:
+            measure(terms, state.occupancy, state_occupancy, False, values)
+
+        while counters[ITERATION] < target:
+            k = counters[ITERATION]
+            is_recorded = trace.record_every > 0 and k % trace.record_every == 0
+            if trace.snapshot_every > 0 and k % trace.snapshot_every == 0:
+                trace.snapshots[k // trace.snapshot_every] = state.theta
+            softmax_rows(state.theta, stale, policy, cumulative)
+            steps = sample(dynamics, cumulative, key, k, states, cells)
+            has_estimate = k > 0
+            for turn in range(2):
+                # Of the two halves of an iteration, estimate and step, the step comes first with pairing "previous".
+                if (turn == 0) != (hyper.pairing == PREVIOUS):
+                    count(dynamics.weights, cells, hyper.n_first, fresh)
+                    remember(state.occupancy, fresh, course_at(hyper.fresh_share, k) if k > 0 else 1.0)
+                    measure(terms, state.occupancy, state_occupancy, is_recorded, values)
+                    has_estimate = True
+                elif has_estimate:
+                    set_slopes(terms, penalties, hyper, k, multipliers, values, slopes)
+                    mark(cells, hyper.first_used, used)
+                    pseudo_rewards(terms, slopes, values, state.occupancy, state_occupancy, used, n_actions, rewards)
+                    add_returns(
+                        dynamics.weights, rewards, cells, hyper.first_used, hyper.use_baseline, returns, factors
+                    )
+                    squares = softmax_gradient(policy, n_used, used, factors, gradient, stale)
+                    if not math.isfinite(squares):
+                        counters[DIVERGED] = k
+                        return
+                    learning_rate = course_at(hyper.learning_rate, k)
+                    counters[UPDATES] += 1
+                    if hyper.use_adam:
+                        adam_step(
+                            state.theta,
+                            gradient,
+                            state.mean,
+                            state.square,
+                            learning_rate,
+                            hyper.radius,
+                            counters[UPDATES],
+                            stale,
+                        )
+                    else:
+                        plain_step(state.theta, gradient, learning_rate, hyper.radius, stale)
+            if is_recorded:
+                set_slopes(terms, penalties, hyper, k, multipliers, values, slopes)
+                record(terms, trace, k // trace.record_every, values, slopes)
+            step_multipliers(terms, penalties, hyper, k, multipliers, values)
+            counters[STEPS] += steps
+            counters[ITERATION] = k + 1
+        if trace.snapshot_every > 0 and target % trace.snapshot_every == 0 and counters[ITERATION] == target:
+            trace.snapshots[target // trace.snapshot_every] = state.theta
+
+    return advance
+
+
+advance = outermost(_make_advance)

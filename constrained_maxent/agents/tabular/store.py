@@ -1,0 +1,213 @@
+"""The arrays of all runs: what they carry from batch to batch, and what they write down."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from constrained_maxent.agents.tabular.kernel import DIVERGED, ITERATION, STEPS, State, Trace
+from constrained_maxent.agents.tabular.multipliers import Penalties, penalties_of
+from constrained_maxent.agents.tabular.result import TabularResult
+from constrained_maxent.agents.tabular.settings import Hyperparameters, RunSettings, hyperparameters_of
+from constrained_maxent.agents.tabular.streams import stream_key
+from constrained_maxent.agents.tabular.terms import Terms, terms_of
+from constrained_maxent.errors import CheckpointMismatch, InvalidSetting
+from constrained_maxent.functionals import Functional
+from constrained_maxent.types import FloatArray, IntArray
+
+
+class PreparedRun(NamedTuple):
+    """Settings in compiled form."""
+
+    terms: Terms
+    penalties: Penalties
+    hyper: Hyperparameters
+    key: np.uint64
+    multipliers: FloatArray
+
+
+def prepare(runs: Sequence[RunSettings], n_states: int, n_actions: int) -> list[PreparedRun]:
+    """The compiled form of all runs; those with the same functionals share their tables."""
+    known: dict[tuple[Functional | None, ...], Terms] = {}
+    prepared = []
+    for settings in runs:
+        # Functionals compare by identity.
+        functionals = (settings.objective, *(constraint.functional for constraint in settings.constraints.values()))
+        if functionals not in known:
+            known[functionals] = terms_of(functionals, n_states, n_actions)
+        penalties, multipliers = penalties_of([constraint.penalty for constraint in settings.constraints.values()])
+        prepared.append(
+            PreparedRun(
+                known[functionals], penalties, hyperparameters_of(settings), stream_key(settings.seed), multipliers
+            )
+        )
+    return prepared
+
+
+def fingerprint(prepared: Sequence[PreparedRun]) -> str:
+    """A digest of everything that determines what the runs do, but for the MDP."""
+    digest = hashlib.sha256()
+    for run in prepared:
+        digest.update(repr((run.hyper, int(run.key))).encode())
+        for array in (*run.terms, *run.penalties, run.multipliers):
+            digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+class Store:
+    """Arrays with the run as first axis, and the views that the compiled code works on.
+
+    Args:
+        prepared: the runs.
+        names: of the constraints.
+        shape: (n_states, n_actions).
+        snapshot_every, record_every: batches between entries; 0 for none.
+        memory_limit: most memory for all arrays together [bytes].
+
+    Raises:
+        InvalidSetting: more memory would be needed.
+    """
+
+    def __init__(
+        self,
+        prepared: Sequence[PreparedRun],
+        names: Sequence[str],
+        shape: tuple[int, int],
+        *,
+        snapshot_every: int,
+        record_every: int,
+        memory_limit: int,
+    ) -> None:
+        self.names, self.shape = tuple(names), shape
+        self.n_runs, self.n_cells = len(prepared), shape[0] * shape[1]
+        self.snapshot_every, self.record_every = snapshot_every, record_every
+        self._memory_limit = memory_limit
+        self._fingerprint = fingerprint(prepared)
+        # Adam's moments exist for the runs that use them.
+        self._moment_row = np.cumsum([run.hyper.use_adam for run in prepared]) - 1
+        self._uses_adam = np.array([bool(run.hyper.use_adam) for run in prepared])
+        n_adam = int(self._uses_adam.sum())
+        self._require_memory(n_snapshots=0, n_records=0)
+        self.theta = np.zeros((self.n_runs, *shape))
+        self.occupancy = np.zeros((self.n_runs, self.n_cells))
+        self.mean, self.square = np.zeros((n_adam, *shape)), np.zeros((n_adam, *shape))
+        self.multipliers = np.array([run.multipliers for run in prepared]).reshape(self.n_runs, len(self.names))
+        self.counters: IntArray = np.zeros((self.n_runs, 4), dtype=np.int64)
+        self.counters[:, DIVERGED] = -1
+        self.snapshots = np.empty((self.n_runs, 0, *shape))
+        self.objective = np.empty((self.n_runs, 0))
+        self.violations = np.empty((self.n_runs, 0, len(self.names)))
+        self.slopes = np.empty((self.n_runs, 0, len(self.names)))
+
+    def reserve(self, iterations: int) -> None:
+        """Make room for what so many batches write down.
+
+        Raises:
+            InvalidSetting: it would exceed the memory limit.
+        """
+        n_snapshots = iterations // self.snapshot_every + 1 if self.snapshot_every else 0
+        n_records = -(-iterations // self.record_every) if self.record_every else 0
+        self._require_memory(n_snapshots=n_snapshots, n_records=n_records)
+        self.snapshots = _longer(self.snapshots, n_snapshots)
+        self.objective, self.violations, self.slopes = (
+            _longer(array, n_records) for array in (self.objective, self.violations, self.slopes)
+        )
+
+    def _require_memory(self, *, n_snapshots: int, n_records: int) -> None:
+        tables = (2 + n_snapshots) * self.n_runs + 2 * int(self._uses_adam.sum())
+        numbers = tables * self.n_cells + self.n_runs * n_records * (1 + 2 * len(self.names))
+        if 8 * numbers > self._memory_limit:
+            raise InvalidSetting(
+                f"{self.n_runs} runs with {n_snapshots} snapshots and {n_records} records each need "
+                f"{8 * numbers / 2**30:.3g} GiB, more than memory_limit allows ({self._memory_limit / 2**30:.3g} GiB): "
+                "take fewer runs at a time, or a larger snapshot_every= or record_every=."
+            )
+
+    def state(self, i: int) -> State:
+        """What run *i* carries, as views."""
+        row = self._moment_row[i]
+        moments = slice(row, row + 1) if self._uses_adam[i] else slice(0, 0)
+        return State(
+            theta=self.theta[i],
+            occupancy=self.occupancy[i],
+            mean=self.mean[moments].reshape(-1, self.shape[1]),
+            square=self.square[moments].reshape(-1, self.shape[1]),
+            multipliers=self.multipliers[i],
+            counters=self.counters[i],
+        )
+
+    def trace(self, i: int) -> Trace:
+        """Where run *i* writes, as views; valid until the next ``reserve``."""
+        return Trace(
+            record_every=self.record_every,
+            snapshot_every=self.snapshot_every,
+            objective=self.objective[i],
+            violations=self.violations[i],
+            slopes=self.slopes[i],
+            snapshots=self.snapshots[i],
+        )
+
+    def result(self) -> TabularResult:
+        """Copies of everything, for the user to keep."""
+
+        def by_name(array: FloatArray) -> dict[str, FloatArray]:
+            return {name: array[..., i].copy() for i, name in enumerate(self.names)}
+
+        return TabularResult(
+            iterations=self.counters[:, ITERATION].copy(),
+            transitions=self.counters[:, STEPS].copy(),
+            diverged=self.counters[:, DIVERGED].copy(),
+            theta=self.theta.copy(),
+            multipliers=by_name(self.multipliers),
+            snapshot_iterations=np.arange(self.snapshots.shape[1]) * self.snapshot_every,
+            snapshots=self.snapshots.copy(),
+            record_iterations=np.arange(self.objective.shape[1]) * self.record_every,
+            objective=self.objective.copy(),
+            constraints=by_name(self.violations),
+            slopes=by_name(self.slopes),
+        )
+
+    # Checkpoints.
+
+    _ARRAYS = (
+        "theta", "occupancy", "mean", "square", "multipliers", "counters",
+        "snapshots", "objective", "violations", "slopes",
+    )  # fmt: skip
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything as arrays, copied, and a fingerprint of the settings."""
+        return {"fingerprint": self._fingerprint, **{name: getattr(self, name).copy() for name in self._ARRAYS}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Put back what ``state_dict`` returned.
+
+        Raises:
+            CheckpointMismatch: the arrays belong to other runs or another MDP. Nothing is changed then.
+        """
+        if str(state.get("fingerprint")) != self._fingerprint:
+            raise CheckpointMismatch("The state belongs to runs with other settings: build the engine with the same.")
+        arrays = {}
+        for name in self._ARRAYS:
+            mine, array = getattr(self, name), np.array(state[name]) if name in state else np.zeros(())
+            grows = name in ("snapshots", "objective", "violations", "slopes")
+            if (
+                array.ndim != mine.ndim
+                or array.shape[2 * grows :] != mine.shape[2 * grows :]
+                or len(array) != len(mine)
+            ):
+                raise CheckpointMismatch(f"The state's {name} has shape {array.shape}, here it has {mine.shape}.")
+            arrays[name] = np.ascontiguousarray(array, dtype=mine.dtype)
+        for name, array in arrays.items():
+            setattr(self, name, array)
+
+
+def _longer(array: FloatArray, length: int) -> FloatArray:
+    """The array with at least so many entries along its second axis, NaN in the new ones."""
+    missing = length - array.shape[1]
+    if missing <= 0:
+        return array
+    room = np.full((array.shape[0], missing, *array.shape[2:]), np.nan)
+    return np.concatenate([array, room], axis=1)

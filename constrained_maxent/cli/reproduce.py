@@ -1,0 +1,93 @@
+"""``cmaxent reproduce``: the paper's studies again."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column, Table
+
+from constrained_maxent.agents.tabular import EngineProgress
+from constrained_maxent.cli.console import INTERRUPTED, console, number
+from constrained_maxent.experiments.grid.analysis import Summary, claims, courses
+from constrained_maxent.experiments.grid.draw import draw_study
+from constrained_maxent.experiments.grid.run import Row, StudyFiles, run_study, write_csv
+from constrained_maxent.experiments.grid.sweep import SCALES, Scale, ScaleName, Study, chosen
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduce:
+    """Run the paper's grid study, or parts of it; write tables and figures, and say which claims hold."""
+
+    what: Annotated[Literal["grid"], tyro.conf.Positional]
+    """Which of the paper's experiments."""
+    only: tuple[Literal["fig1", "norm", "norm-beta", "robustness", "unconstrained", "ablation", "relaxed"], ...] = ()
+    """These studies only. Default: all."""
+    scale: ScaleName = "paper"
+    """"smoke": seconds, to see that it works. "paper": 15,000 iterations, 10 seeds."""
+    out: Path | None = None
+    """Folder of the results. Default: runs/grid-<scale>. Finished studies in it are not run again."""
+    quiet: bool = False
+    """No progress bar."""
+
+    def run(self, given: frozenset[str]) -> int:
+        """Do it; the exit code."""
+        scale = SCALES[self.scale]
+        folder = self.out or Path("runs") / f"grid-{scale.name}"
+        for study in chosen(self.only):
+            begun = time.perf_counter()
+            try:
+                rows = self._rows(study, scale, folder)
+            except KeyboardInterrupt:
+                console.print("Interrupted. The same command goes on from here.")
+                return INTERRUPTED
+            files = StudyFiles(folder, study.name)
+            summaries = [course.summary() for course in courses(rows)]
+            write_csv(files.summary, summaries)
+            paths = [files.rows, files.summary, *draw_study(study, scale, rows, folder)]
+            _print(study, summaries, time.perf_counter() - begun)
+            for path in paths:
+                console.print(str(path), soft_wrap=True)
+        return 0
+
+    def _rows(self, study: Study, scale: Scale, folder: Path) -> list[Row]:
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[at]}"),
+        )
+        with Progress(*columns, console=console, transient=True, disable=self.quiet) as bar:
+            task = bar.add_task(study.name, total=scale.iterations, at="")
+
+            def show(at: EngineProgress) -> None:
+                bar.update(task, completed=at.iterations, at=f"{at.transitions / 1e9:.2f} G transitions")
+
+            return run_study(study, scale, folder, progress=show)
+
+
+def _print(study: Study, summaries: list[Summary], seconds: float) -> None:
+    table = Table(Column("method", no_wrap=True), title=f"{study.name}, mean ± std over {summaries[0].seeds} seeds")
+    varying = [
+        (heading, name)
+        for heading, name in (("B", "episodes_per_batch"), ("η", "learning_rate"), ("β", "beta"), ("b", "limit"))
+        if len({getattr(summary, name) for summary in summaries}) > 1
+    ]
+    for heading in (*(heading for heading, _ in varying), "entropy (nats)", study.constraint, "late std"):
+        table.add_column(heading, justify="right")
+    for summary in summaries:
+        table.add_row(
+            summary.method,
+            *(f"{getattr(summary, name):g}" for _, name in varying),
+            f"{number(summary.entropy, 2)} ± {number(summary.entropy_std, 2)}",
+            f"{number(summary.value, 3)} ± {number(summary.value_std, 3)}",
+            number(summary.late_std, 3),
+        )
+    console.print(table)
+    for claim in claims(summaries):
+        console.print(f"{'holds' if claim.holds else 'DOES NOT HOLD'}: {claim.text} ({claim.numbers})", highlight=False)
+    console.print(f"{seconds:.0f} s", highlight=False)

@@ -1,0 +1,127 @@
+"""Figures of the grid study, in the paper's arrangement: batch sizes down, step sizes across, a curve for each β."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from constrained_maxent.experiments.grid.analysis import Course, courses, optimum, stationary_optimum
+from constrained_maxent.experiments.grid.run import Row
+from constrained_maxent.experiments.grid.sweep import Scale, Study
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from constrained_maxent.reporting import Panel
+
+Quantity = Literal["entropy", "value"]
+
+_DPI = 80
+_NAMES = {"pgp": "PGP", "unconstrained": "unconstrained", "primal-dual": "primal-dual"}
+
+
+def draw_study(study: Study, scale: Scale, rows: Sequence[Row], folder: Path) -> list[Path]:
+    """Write the study's figures and return their paths."""
+    found = courses(rows)
+    references = _references(study, scale)
+    figures: dict[str, Figure]
+    if study.name in ("robustness", "norm-beta"):
+        figures = {study.name: _over_beta(study, found, references)}
+    elif study.name in ("ablation", "relaxed", "unconstrained"):
+        figures = {
+            f"{study.name}-entropy": _table(study, found, "entropy", references),
+            f"{study.name}-{study.constraint}": _table(study, found, "value", references),
+        }
+    else:
+        figures = {study.name: _side_by_side(study, found, references)}
+    paths = {folder / f"{name}.png": figure for name, figure in figures.items()}
+    for path, figure in paths.items():
+        figure.savefig(path, dpi=_DPI)
+    return list(paths)
+
+
+def _references(study: Study, scale: Scale) -> dict[str, float]:
+    """Entropies to draw as lines. The search for stationary policies takes seconds: not at smoke scale."""
+    if study.world == "open":
+        bounds = {setting.limit: optimum(study.world, setting.limit) for setting in study.settings}
+        return {f"optimum, b = {limit:g}": bound for limit, bound in bounds.items() if bound is not None}
+    constrained = study.name != "unconstrained"
+    lines = {}
+    if (bound := optimum(study.world, 0.0, constrained=constrained)) is not None:
+        lines["optimum, time-dependent policies"] = bound
+    if scale.name == "paper":
+        lines["optimum, stationary policies"] = stationary_optimum(study.world, 0.0, constrained=constrained)
+    return lines
+
+
+def _label(study: Study, course: Course) -> str:
+    if study.name == "fig1":
+        return _NAMES[course.first.method]
+    return f"b = {course.first.limit:g}" if study.world == "open" else f"β = {course.first.beta:g}"
+
+
+def _panel(
+    study: Study, found: Sequence[Course], quantity: Quantity, references: Mapping[str, float], title: str = ""
+) -> Panel:
+    from constrained_maxent.reporting import Curve, Panel
+
+    is_entropy = quantity == "entropy"
+    limit = {} if study.world == "open" else {"limit": 0.0}
+    return Panel(
+        [Curve(_label(study, course), course.iterations, getattr(course, quantity)) for course in found],
+        title=title,
+        xlabel="iteration",
+        ylabel="entropy [nats]" if is_entropy else study.constraint,
+        lines=references if is_entropy else limit,
+        yscale="linear" if is_entropy or study.world == "open" else "symlog",
+    )
+
+
+def _side_by_side(study: Study, found: Sequence[Course], references: Mapping[str, float]) -> Figure:
+    from constrained_maxent.reporting import curves_figure
+
+    panels = [_panel(study, found, "entropy", references), _panel(study, found, "value", references)]
+    return curves_figure([panels], title=study.name)
+
+
+def _table(study: Study, found: Sequence[Course], quantity: Quantity, references: Mapping[str, float]) -> Figure:
+    from constrained_maxent.reporting import curves_figure
+
+    def panel(episodes: int, step: float) -> Panel:
+        here = [c for c in found if (c.first.episodes_per_batch, c.first.learning_rate) == (episodes, step)]
+        return _panel(study, here, quantity, references, title=f"B = {episodes}, η = {step:g}")
+
+    batches = sorted({course.first.episodes_per_batch for course in found})
+    steps = sorted({course.first.learning_rate for course in found})
+    return curves_figure([[panel(episodes, step) for step in steps] for episodes in batches], title=study.name)
+
+
+def _over_beta(study: Study, found: Sequence[Course], references: Mapping[str, float]) -> Figure:
+    """Last policies against β, a curve for each step size or limit."""
+    from constrained_maxent.reporting import Curve, Panel, curves_figure
+
+    is_norm = study.world == "open"
+    groups: dict[str, list[Course]] = {}
+    for course in sorted(found, key=lambda course: course.first.beta):
+        label = f"b = {course.first.limit:g}" if is_norm else f"η = {course.first.learning_rate:g}"
+        groups.setdefault(label, []).append(course)
+
+    def panel(quantity: Quantity, ylabel: str, lines: Mapping[str, float], yscale: str) -> Panel:
+        curves = [
+            Curve(
+                label,
+                [course.first.beta for course in group],
+                np.stack([getattr(course, quantity)[:, -1] for course in group], axis=1),
+            )
+            for label, group in groups.items()
+        ]
+        return Panel(curves, xlabel="β", ylabel=ylabel, lines=lines, xscale="log", yscale=yscale)
+
+    panels = [
+        panel("entropy", "entropy [nats]", references, "linear"),
+        panel("value", study.constraint, {} if is_norm else {"limit": 0.0}, "linear" if is_norm else "symlog"),
+    ]
+    return curves_figure([panels], title=study.name)

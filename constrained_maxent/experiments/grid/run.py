@@ -1,0 +1,229 @@
+"""Does the runs of a study, evaluates their policies exactly, and keeps rows on disk."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, astuple, dataclass, fields
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from constrained_maxent.agents.tabular import EngineProgress, TabularEngine, TabularResult
+from constrained_maxent.errors import CheckpointMismatch, InvalidRun
+from constrained_maxent.experiments.grid.sweep import Scale, Study
+from constrained_maxent.experiments.grid.worlds import OCCUPANCY, Place, place_of
+
+SECONDS_BETWEEN_CHECKPOINTS = 30.0
+
+Progress = Callable[[EngineProgress], None]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One policy of one run, evaluated exactly.
+
+    Attributes:
+        study, method, episodes_per_batch, learning_rate, beta, dual_rate, limit, seed: which run.
+        iteration: batches before this policy.
+        entropy: of its occupancy [nats].
+        value: its cost, or its distance to the reference; satisfied where ≤ ``limit``.
+    """
+
+    study: str
+    method: str
+    episodes_per_batch: int
+    learning_rate: float
+    beta: float
+    dual_rate: float
+    limit: float
+    seed: int
+    iteration: int
+    entropy: float
+    value: float
+
+
+class StudyFiles:
+    """Files of a study in a folder.
+
+    Args:
+        folder: of all studies.
+        name: of this one.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder = folder
+        self.rows = folder / f"{name}.csv"
+        self.parquet = folder / f"{name}.parquet"
+        self.about = folder / f"{name}.json"
+        self.checkpoint = folder / f"{name}.partial.npz"
+        self.summary = folder / f"{name}-summary.csv"
+
+
+def run_study(
+    study: Study, scale: Scale, folder: Path, *, progress: Progress | None = None, threads: int | None = None
+) -> list[Row]:
+    """The rows of a study: read, if it is finished, else computed and written.
+
+    Ctrl-C keeps what was done; the same call goes on from there. A process that is killed loses half a minute.
+
+    Args:
+        study: what to run.
+        scale: how long, and with how many seeds.
+        folder: of the study's files.
+        progress: called a few times each second with how far the engine is.
+        threads: of the engine.
+
+    Raises:
+        InvalidRun: the folder holds this study at another scale or with other settings, or a damaged file.
+    """
+    files = StudyFiles(folder, study.name)
+    design = json.loads(json.dumps({"scale": asdict(scale), "study": asdict(study)}))
+    if files.about.exists():
+        if _read_json(files.about)["design"] != design:
+            raise InvalidRun(f"{files.about} belongs to another scale or other settings: take another --out.")
+        return read_rows(files.rows)
+    folder.mkdir(parents=True, exist_ok=True)
+    place = place_of(study.world)
+    begun = time.perf_counter()
+    result, before = _train(study, scale, place, files, progress, threads)
+    trained = time.perf_counter()
+    rows = list(_evaluate(study, scale, place, result))
+    _write_rows(files, rows)
+    about = {
+        "design": design,
+        "transitions": int(result.transitions.sum()),
+        "training_seconds": round(before + trained - begun, 1),
+        "evaluation_seconds": round(time.perf_counter() - trained, 1),
+        "diverged": int((result.diverged >= 0).sum()),
+    }
+    # Last: its presence says that the study is finished.
+    _replace(files.about, lambda path: path.write_text(json.dumps(about, indent=1), encoding="utf-8"))
+    files.checkpoint.unlink(missing_ok=True)
+    return rows
+
+
+def _train(
+    study: Study, scale: Scale, place: Place, files: StudyFiles, progress: Progress | None, threads: int | None
+) -> tuple[TabularResult, float]:
+    """All runs of a study, and how many seconds went into them before this call."""
+    runs = [place.run_settings(study, setting, seed) for setting in study.settings for seed in range(scale.seeds)]
+    every = scale.snapshot_every(study)
+    engine = TabularEngine(place.mdp, runs, scale=OCCUPANCY, snapshot_every=every, threads=threads)
+    before = _load(engine, files.checkpoint)
+    begun = saved = time.perf_counter()
+
+    def watch(engine: TabularEngine, at: EngineProgress) -> None:
+        nonlocal saved
+        if progress is not None:
+            progress(at)
+        if time.perf_counter() - saved > SECONDS_BETWEEN_CHECKPOINTS and at.iterations < at.target:
+            save()
+            saved = time.perf_counter()
+
+    def save() -> None:
+        state = {**engine.state_dict(), "seconds": before + time.perf_counter() - begun, "every": every}
+        _replace(files.checkpoint, lambda path: _save(path, state))
+
+    try:
+        return engine.run(scale.iterations, callback=watch), before
+    except KeyboardInterrupt:
+        save()
+        raise
+
+
+def _load(engine: TabularEngine, path: Path) -> float:
+    if not path.exists():
+        return 0.0
+    try:
+        with np.load(path) as state:
+            engine.load_state_dict(state)
+            return float(state["seconds"])
+    except (CheckpointMismatch, BadZipFile, ValueError, KeyError, EOFError) as error:
+        raise InvalidRun(f"{path} cannot be continued ({error}): remove it, or take another --out.") from error
+
+
+def _save(path: Path, state: Mapping[str, Any]) -> None:
+    with path.open("wb") as file:
+        np.savez(file, **state)
+
+
+def _evaluate(study: Study, scale: Scale, place: Place, result: TabularResult) -> Iterable[Row]:
+    """Rows of all snapshots and of the last policy, where a run came so far."""
+    policies = result.snapshot_policies
+    for run in range(len(result.iterations)):
+        setting, seed = study.settings[run // scale.seeds], run % scale.seeds
+        at = dict(zip(result.snapshot_iterations.tolist(), policies[run], strict=True))
+        at[int(result.iterations[run])] = result.policies[run]
+        for iteration, policy in sorted(at.items()):
+            if not np.isfinite(policy).all():
+                continue
+            entropy, value = place.measure(policy)
+            yield Row(
+                study=study.name, seed=seed, iteration=iteration, entropy=entropy, value=value, **asdict(setting)
+            )  # fmt: skip
+
+
+def _write_rows(files: StudyFiles, rows: list[Row]) -> None:
+    write_csv(files.rows, rows)
+    if find_spec("pyarrow") is not None:
+        with suppress(ImportError):  # found but not usable: the CSV file has everything
+            pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+            table = pyarrow.Table.from_pylist([asdict(row) for row in rows])
+            _replace(files.parquet, lambda path: parquet.write_table(table, path))
+
+
+def write_csv(path: Path, rows: Iterable[Any]) -> None:
+    """Write dataclasses of one kind, at least one, with a line of names."""
+    rows = list(rows)
+
+    def write(temporary: Path) -> None:
+        with temporary.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow([field.name for field in fields(rows[0])])
+            writer.writerows(astuple(row) for row in rows)
+
+    _replace(path, write)
+
+
+def read_rows(path: Path) -> list[Row]:
+    """What ``run_study`` wrote.
+
+    Raises:
+        InvalidRun: the file is missing or damaged.
+    """
+    kinds = {"str": str, "int": int, "float": float}
+    types = [kinds[str(field.type)] for field in fields(Row)]
+    names = [field.name for field in fields(Row)]
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            header, *lines = list(csv.reader(file))
+        if header != names:
+            raise ValueError(f"columns {header}")
+        return [Row(*(kind(text) for kind, text in zip(types, line, strict=True))) for line in lines]
+    except (OSError, ValueError) as error:
+        raise InvalidRun(f"{path} is missing or damaged ({error}): remove it with its .json to compute it.") from error
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        content["design"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidRun(f"{path} is damaged: remove it to compute its study again.") from error
+    return content
+
+
+def _replace(path: Path, write: Callable[[Path], Any]) -> None:
+    """Write a file so that it is there whole or not at all."""
+    temporary = path.with_name(f".{path.name}.partial")
+    write(temporary)
+    os.replace(temporary, path)

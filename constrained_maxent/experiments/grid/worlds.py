@@ -1,0 +1,78 @@
+"""The worlds of the grid study: exact dynamics, and the constrained quantity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from constrained_maxent.agents.tabular import RunSettings
+from constrained_maxent.envs import SafeFrozenLake
+from constrained_maxent.experiments.grid.sweep import Setting, Study, World
+from constrained_maxent.functionals import Entropy, Functional, L2Distance, LinearCost
+from constrained_maxent.occupancy import Scale
+from constrained_maxent.oracle import TabularMDP
+from constrained_maxent.penalties import Lagrangian, Penalty, Quadratic
+from constrained_maxent.problem import Constraint
+from constrained_maxent.types import FloatArray
+
+DISCOUNT, HORIZON = 0.99, 25
+OCCUPANCY: Scale = "truncated"
+HOLE_COSTS: dict[World, float] = {"holes": 50.0, "relaxed": 2.0}
+DOWN, RIGHT = 1, 2
+_OPEN = ["SFFFFF", *["FFFFFF"] * 4, "FFFFFG"]
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where a study takes place.
+
+    Attributes:
+        mdp: its dynamics.
+        functional: the constrained quantity, at limit 0.
+    """
+
+    mdp: TabularMDP
+    functional: Functional
+
+    def at_limit(self, limit: float) -> Functional:
+        """The constrained quantity with its limit."""
+        return replace(self.functional, limit=limit)
+
+    def measure(self, policy: FloatArray) -> tuple[float, float]:
+        """Entropy [nats] and constrained quantity of a policy table, exactly and without smoothing."""
+        occupancy = self.mdp.occupancy(policy, scale=OCCUPANCY)
+        return Entropy(smoothing=0.0).value(occupancy), self.functional.value(occupancy)
+
+    def run_settings(self, study: Study, setting: Setting, seed: int) -> RunSettings:
+        """What the engine is to do for one setting and seed."""
+        penalty: Penalty = Quadratic(setting.beta)
+        if setting.method == "primal-dual":
+            penalty = Lagrangian(setting.dual_rate)
+        return RunSettings(
+            seed=seed,
+            constraints={study.constraint: Constraint(self.at_limit(setting.limit), penalty)},
+            episodes_per_batch=setting.episodes_per_batch,
+            learning_rate=setting.learning_rate,
+        )
+
+
+def place_of(world: World) -> Place:
+    """The paper's 6×6 grid in one of its variants."""
+    if world == "open":
+        mdp = _mdp(SafeFrozenLake(desc=_OPEN, horizon=HORIZON))
+        return Place(mdp, L2Distance(mdp.occupancy(reference_policy(), scale=OCCUPANCY)))
+    env = SafeFrozenLake(hole_cost=HOLE_COSTS[world], horizon=HORIZON)
+    return Place(_mdp(env), LinearCost(env.cost_tables["cost"]))
+
+
+def reference_policy() -> FloatArray:
+    """Five times right, then five times down, ``(36, 4)``."""
+    policy = np.zeros((6, 6, 4))
+    policy[:, :5, RIGHT] = 1.0
+    policy[:, 5, DOWN] = 1.0
+    return policy.reshape(36, 4)
+
+
+def _mdp(env: SafeFrozenLake) -> TabularMDP:
+    return TabularMDP.from_env(env, discount=DISCOUNT, horizon=HORIZON)

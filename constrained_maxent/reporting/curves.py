@@ -1,0 +1,123 @@
+"""Curves of several settings in a grid of panels, each the mean over seeds within a band of one standard deviation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+from constrained_maxent.errors import InvalidData, NonFiniteValue
+from constrained_maxent.reporting.figures import GREY, INK, _figure
+from constrained_maxent.types import FloatArray
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+"""Okabe and Ito."""
+LINES = ("--", ":", "-.", (0, (8, 2)))
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """One setting.
+
+    Attributes:
+        label: in the legend; the same label has the same colour in every panel.
+        x: ``(n,)``.
+        values: of every seed, ``(n_seeds, n)``; NaN leaves a gap.
+    """
+
+    label: str
+    x: ArrayLike
+    values: ArrayLike
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """One pair of axes.
+
+    Attributes:
+        curves: drawn in it.
+        title: above it.
+        xlabel, ylabel: beside it.
+        lines: horizontal lines by label, such as the optimum or a limit.
+        xscale, yscale: Matplotlib's names: ``"linear"``, ``"log"`` or ``"symlog"`` (linear between -1 and 1).
+    """
+
+    curves: Sequence[Curve]
+    title: str = ""
+    xlabel: str = ""
+    ylabel: str = ""
+    lines: Mapping[str, float] = field(default_factory=dict)
+    xscale: str = "linear"
+    yscale: str = "linear"
+
+
+def curves_figure(panels: Sequence[Sequence[Panel]], *, title: str | None = None) -> Figure:
+    """Draw mean ± one standard deviation over seeds, with one legend for all panels below them.
+
+    Args:
+        panels: by row; all rows equally long.
+        title: above the figure.
+
+    Raises:
+        InvalidData: no panels, rows of different lengths, or values whose shape does not fit ``x``.
+        NonFiniteValue: a line is NaN or infinite.
+    """
+    if not panels or not panels[0] or len({len(row) for row in panels}) > 1:
+        raise InvalidData("panels must be rows of equal length, with at least one panel.")
+    labels = list(dict.fromkeys(curve.label for row in panels for panel in row for curve in panel.curves))
+    names = list(dict.fromkeys(name for row in panels for panel in row for name in panel.lines))
+    n_rows, n_columns = len(panels), len(panels[0])
+    figure = _figure(max(3.1 * n_columns, 5.0), 2.5 * n_rows + 0.8)
+    grid = figure.subplots(n_rows, n_columns, squeeze=False)
+    handles = {}
+    for axes, panel in zip(grid.reshape(-1), [panel for row in panels for panel in row], strict=True):
+        for curve in panel.curves:
+            colour = COLOURS[labels.index(curve.label) % len(COLOURS)]
+            x, mean, deviation = _moments(curve)
+            axes.fill_between(x, mean - deviation, mean + deviation, color=colour, alpha=0.2, linewidth=0)
+            (handles[curve.label],) = axes.plot(x, mean, color=colour, linewidth=1.4, label=curve.label)
+        for name, value in panel.lines.items():
+            if not np.isfinite(value):
+                raise NonFiniteValue(f"The line {name!r} is {value!r}: only finite lines can be drawn.")
+            style = LINES[names.index(name) % len(LINES)]
+            handles[name] = axes.axhline(value, color=INK, linestyle=style, linewidth=1.0, label=name)
+        axes.set_title(panel.title, fontsize=9)
+        axes.set_xlabel(panel.xlabel, fontsize=9)
+        axes.set_ylabel(panel.ylabel, fontsize=9)
+        axes.set_xscale(panel.xscale)
+        axes.set_yscale(panel.yscale, **({"linthresh": 1.0} if panel.yscale == "symlog" else {}))
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", color=GREY, linewidth=0.5, alpha=0.5)
+        axes.tick_params(labelsize=8)
+    shown = {name: handles[name] for name in [*labels, *names]}
+    if shown:
+        columns = min(len(shown), max(2, n_columns + 1))
+        figure.legend(
+            list(shown.values()), list(shown), loc="outside lower center", ncols=columns, frameon=False, fontsize=8
+        )
+    if title is not None:
+        figure.suptitle(title, fontsize=10)
+    return figure
+
+
+def mean_and_deviation(values: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard deviation (of a sample; 0 for one seed) over the first axis, NaN where nothing is known."""
+    table = np.asarray(values, dtype=np.float64)
+    known = np.isfinite(table)
+    count = known.sum(axis=0)
+    some = np.maximum(count, 1)
+    mean = np.where(known, table, 0.0).sum(axis=0) / some
+    squares = np.where(known, (table - mean) ** 2, 0.0).sum(axis=0) / np.maximum(count - 1, 1)
+    return np.where(count > 0, mean, np.nan), np.where(count > 0, np.sqrt(squares), np.nan)
+
+
+def _moments(curve: Curve) -> tuple[FloatArray, FloatArray, FloatArray]:
+    x, values = np.asarray(curve.x, dtype=np.float64), np.asarray(curve.values, dtype=np.float64)
+    if x.ndim != 1 or values.ndim != 2 or values.shape[1] != len(x) or not len(values):
+        raise InvalidData(
+            f"The curve {curve.label!r} has values of shape {values.shape} over {x.shape}: expected (n_seeds, n)."
+        )
+    return x, *mean_and_deviation(values)

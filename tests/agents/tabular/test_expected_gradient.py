@@ -1,0 +1,128 @@
+"""The sampled gradient against the exact one of the oracle, on average; and the limit of training."""
+
+from dataclasses import replace
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from scipy.stats import t as student
+
+from constrained_maxent.agents.tabular import Geometric, RunSettings, TabularEngine
+from constrained_maxent.envs import SafeFrozenLake
+from constrained_maxent.functionals import Entropy, KLDivergence, L2Distance, LinearCost
+from constrained_maxent.oracle import SoftmaxProblem, TabularMDP, solve
+from constrained_maxent.penalties import Lagrangian, Quadratic
+from constrained_maxent.problem import Constraint
+
+N_RUNS = 100
+
+
+def sampled_gradients(mdp, theta, settings):
+    """The first step's direction at θ, for seeds 0, 1, ...: ``(N_RUNS, n_states, n_actions)``."""
+    runs = [replace(settings, seed=seed, learning_rate=1.0) for seed in range(N_RUNS)]
+    engine = TabularEngine(mdp, runs)
+    state = engine.state_dict()
+    state["theta"][:] = theta
+    engine.load_state_dict(state)
+    return engine.run(1).theta - theta
+
+
+def largest_z(samples, expected):
+    """The largest deviation of a mean, in standard errors; entries without spread must be exact."""
+    mean, error = samples.mean(axis=0), samples.std(axis=0, ddof=1) / np.sqrt(len(samples))
+    np.testing.assert_allclose(mean[error < 1e-12], expected[error < 1e-12], atol=1e-9)
+    return np.abs((mean - expected)[error >= 1e-12] / error[error >= 1e-12]).max()
+
+
+def bound(n_entries, confidence, n_runs=N_RUNS):
+    """What the largest of so many Student variables does not exceed, with this confidence (Bonferroni)."""
+    return student.ppf(1.0 - (1.0 - confidence) / (2.0 * n_entries), n_runs - 1)
+
+
+def test_slippery_grid():
+    """99.9 % confidence. λ̂ comes from 2,000 episodes: its bias is far below the standard errors."""
+    env = gym.make("SafeFrozenLake-v0", slippery=True)
+    mdp = TabularMDP.from_env(env, discount=0.99)
+    cost = LinearCost(SafeFrozenLake(slippery=True).cost_tables["cost"], limit=1.0)
+    theta = np.random.default_rng(0).normal(size=(36, 4))
+    settings = RunSettings(
+        constraints={"cost": Constraint(cost, Quadratic(0.1))},
+        episodes_per_batch=4000,
+        pairing="split",
+        baseline="batch-mean",  # less noise, and a bias of 1/2000
+    )
+    samples = sampled_gradients(mdp, theta, settings)
+    exact = SoftmaxProblem(mdp, constraints={"cost": cost}, penalty=Quadratic(0.1)).evaluate(theta)
+    assert exact.constraints["cost"] > 0.0
+    assert largest_z(samples, 0.9 * -exact.gradient) > bound(144, 0.999), "10 % more or less would pass as well"
+    assert largest_z(samples, -exact.gradient) < bound(144, 0.999)
+
+
+def test_random_mdps():
+    """99.9 % confidence over 50 MDPs together, with entropy, cost, divergence and distance all in force."""
+    rng = np.random.default_rng(5)
+    worst, n_entries = 0.0, 0
+    for seed in range(50):
+        n_states, n_actions = int(rng.integers(2, 9)), int(rng.integers(2, 5))
+        mdp = TabularMDP.random(n_states, n_actions, seed=seed, discount=0.9, horizon=10, branching=min(3, n_states))
+        reference = mdp.occupancy(rng.dirichlet(np.ones(n_actions), size=n_states))
+        constraints = {
+            "cost": Constraint(LinearCost(rng.normal(size=(n_states, n_actions)), limit=-1.0), Quadratic(0.5)),
+            "kl": Constraint(KLDivergence(reference), Lagrangian(0.0, multiplier=0.5)),
+            "l2": Constraint(L2Distance(reference), Lagrangian(0.0, multiplier=0.5)),
+        }
+        theta = rng.normal(size=(n_states, n_actions))
+        settings = RunSettings(constraints=constraints, episodes_per_batch=1000, pairing="split")
+        samples = sampled_gradients(mdp, theta, settings)
+        exact = SoftmaxProblem(
+            mdp,
+            constraints={name: constraint.functional for name, constraint in constraints.items()},
+            penalty={name: constraint.penalty for name, constraint in constraints.items()},
+        ).evaluate(theta)
+        worst, n_entries = max(worst, largest_z(samples, -exact.gradient)), n_entries + theta.size
+    assert worst < bound(n_entries, 0.999)
+
+
+def test_baseline_only_shrinks_the_expected_gradient():
+    """By 1 - 1/B where no episode ends early, as the step's own return is in the mean. 99.9 % confidence.
+
+    A linear objective has a pseudo-reward without error, so that nothing is biased even with small batches.
+    """
+    mdp = TabularMDP.random(4, 3, seed=1, discount=0.9, horizon=6)
+    theta = np.random.default_rng(1).normal(size=(4, 3))
+    objective = LinearCost(np.random.default_rng(2).normal(size=(4, 3)))
+    exact = SoftmaxProblem(mdp, objective).evaluate(theta)
+    settings = RunSettings(objective=objective, episodes_per_batch=2)
+    runs = [replace(settings, seed=s, learning_rate=1.0, baseline="batch-mean") for s in range(4000)]
+    engine = TabularEngine(mdp, runs)
+    state = engine.state_dict()
+    state["theta"][:] = theta
+    engine.load_state_dict(state)
+    samples = engine.run(1).theta - theta
+    assert largest_z(samples, -0.5 * exact.gradient) < bound(12, 0.999, 4000)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_training_ends_at_the_global_optimum(seed):
+    """At (nearly) infinite horizon stationary policies are enough: the oracle's value is what training must reach."""
+    n = 6000
+    long = TabularMDP.random(5, 3, seed=seed, discount=0.8, horizon=60, branching=3)  # 0.8^60 = 2e-6
+    infinite = replace(long, horizon=None)
+    uniform = infinite.occupancy(np.full((5, 3), 1.0 / 3.0))
+    table = np.random.default_rng(seed).normal(size=(5, 3))
+    cost = LinearCost(table, limit=float((table * uniform).sum()) - 0.05)
+    settings = RunSettings(
+        constraints={"cost": Constraint(cost, Quadratic(1.0))},
+        episodes_per_batch=16,
+        optimizer="adam",
+        baseline="batch-mean",
+        memory=Geometric(0.9, 0.99, n),
+        learning_rate=Geometric(0.05, 0.001, n),
+        beta=Geometric(1.0, 20.0, n),
+    )
+    policy = TabularEngine(long, [settings]).run(n).policies[0]
+    occupancy = infinite.occupancy(policy)
+    best = solve(infinite, constraints={"cost": cost})
+    assert best.multipliers["cost"] > 0.01, "the constraint does not bind"
+    assert Entropy(smoothing=0.0).value(occupancy) == pytest.approx(best.value, abs=0.005)
+    assert cost.value(occupancy) - cost.limit < 0.03  # of costs of standard deviation 1

@@ -1,0 +1,80 @@
+"""The compiled code against its NumPy twin, which uses the package's own functionals and penalties."""
+
+import numpy as np
+import pytest
+
+from constrained_maxent.agents.tabular import Geometric, RunSettings, TabularEngine
+from constrained_maxent.agents.tabular.twin import NumpyTwin
+from constrained_maxent.functionals import Entropy, KLDivergence, L2Distance, LinearCost
+from constrained_maxent.penalties import AugmentedLagrangian, Quadratic
+from constrained_maxent.problem import Constraint
+
+REFERENCE = np.random.default_rng(3).dirichlet(np.ones(15)).reshape(5, 3)
+
+
+def require_equal(mdp, settings, *, iterations=15, scale="normalised"):
+    result = TabularEngine(mdp, [settings], scale=scale, record_every=1, snapshot_every=iterations).run(iterations)
+    twin = NumpyTwin(mdp, settings, scale).run(iterations)
+    assert np.abs(twin.theta).max() > 0.05, "nothing was learnt that could differ"
+    # Adam divides by the size of the gradient, and where that is 0 blows rounding up by 1e8.
+    tolerance = 1e-10 if settings.optimizer == "adam" else 1e-12
+    np.testing.assert_allclose(result.theta[0], twin.theta, rtol=0.0, atol=tolerance)
+    np.testing.assert_array_equal(result.snapshots[0, 1], result.theta[0])
+    if settings.objective is not None:
+        np.testing.assert_allclose(result.objective[0], twin.objective, rtol=0.0, atol=tolerance)
+    for name in settings.constraints:
+        np.testing.assert_allclose(result.constraints[name][0], twin.constraints[name], rtol=0.0, atol=tolerance)
+        np.testing.assert_allclose(result.slopes[name][0], twin.slopes[name], rtol=tolerance, atol=tolerance)
+    for name, multiplier in twin.multipliers.items():
+        assert result.multipliers[name][0] == pytest.approx(multiplier, abs=tolerance)
+
+
+@pytest.mark.parametrize("pairing", ["same", "split", "previous"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("baseline", ["none", "batch-mean"])
+@pytest.mark.parametrize("memory", [0.0, 0.9, Geometric(0.5, 0.99, 10)], ids=["forgets", "remembers", "learns to"])
+def test_every_variant_of_the_iteration(ending_mdp, constraints, pairing, optimizer, baseline, memory):
+    settings = RunSettings(
+        seed=4,
+        constraints=constraints,
+        episodes_per_batch=5,
+        pairing=pairing,
+        optimizer=optimizer,
+        baseline=baseline,
+        memory=memory,
+        learning_rate=Geometric(0.5, 0.05, 10),
+        projection_radius=1.0,
+    )
+    require_equal(ending_mdp, settings)
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        None,
+        Entropy(smoothing=0.01),
+        Entropy("state"),
+        LinearCost(REFERENCE),
+        KLDivergence(REFERENCE, smoothing=0.1),
+        L2Distance(REFERENCE),
+    ],
+    ids=["none", "entropy", "state entropy", "linear", "divergence", "distance"],
+)
+def test_every_objective(ending_mdp, constraints, objective):
+    settings = RunSettings(objective=objective, constraints={"cost": constraints["cost"]}, learning_rate=0.5)
+    require_equal(ending_mdp, settings)
+
+
+def test_beta_on_the_way_up(ending_mdp):
+    penalties = {"a": Quadratic(1.0), "b": AugmentedLagrangian(1.0), "c": AugmentedLagrangian(1.0, learning_rate=0.2)}
+    constraints = {
+        name: Constraint(LinearCost(np.roll(REFERENCE, i), limit=0.01), penalty)
+        for i, (name, penalty) in enumerate(penalties.items())
+    }
+    settings = RunSettings(constraints=constraints, beta=Geometric(0.5, 20.0, 10), learning_rate=0.3)
+    require_equal(ending_mdp, settings, scale="truncated")
+
+
+def test_the_grid_of_the_paper(lake):
+    constraint = Constraint(lake.cost, Quadratic(0.005))
+    require_equal(lake.mdp, RunSettings(constraints={"cost": constraint}), scale="truncated")

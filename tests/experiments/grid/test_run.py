@@ -1,0 +1,108 @@
+"""Rows are exact values of the engine's policies; finished studies are read, interrupted ones continued."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from constrained_maxent.agents.tabular import TabularEngine
+from constrained_maxent.errors import InvalidRun
+from constrained_maxent.experiments.grid import run
+from constrained_maxent.experiments.grid.run import StudyFiles, read_rows, run_study
+from constrained_maxent.experiments.grid.sweep import SCALES, STUDIES, Scale
+
+SMALL = Scale("smoke", 20, 2)
+FIG1 = STUDIES["fig1"]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("grid")
+    return folder, run_study(FIG1, SMALL, folder)
+
+
+def test_rows_start_with_the_uniform_policy_and_end_with_the_last(finished):
+    _, rows = finished
+    assert len(rows) == 3 * 2 * 21  # settings, seeds, evaluations from iteration 0 to 20
+    starts = {(row.entropy, row.value) for row in rows if row.iteration == 0}
+    assert len(starts) == 1
+    # The uniform policy, as docs/results/pgp.md and cmaxent train report it: entropy 29.2.
+    assert starts.pop()[0] == pytest.approx(29.2, abs=0.1)
+    assert {row.iteration for row in rows} == set(range(21))
+
+
+def test_last_rows_are_those_of_the_engine(finished):
+    _, rows = finished
+    place = run.place_of("holes")
+    settings = place.run_settings(FIG1, FIG1.settings[2], 1)
+    result = TabularEngine(place.mdp, [settings], scale="truncated").run(20)
+    expected = place.measure(result.policies[0])
+    (row,) = [row for row in rows if (row.method, row.seed, row.iteration) == ("primal-dual", 1, 20)]
+    assert (row.entropy, row.value) == pytest.approx(expected)
+
+
+def test_files_give_the_rows_back(finished):
+    folder, rows = finished
+    files = StudyFiles(folder, "fig1")
+    assert read_rows(files.rows) == rows
+    assert not files.checkpoint.exists()
+    assert json.loads(files.about.read_text())["diverged"] == 0
+
+
+def test_a_finished_study_is_not_run_again(finished, monkeypatch):
+    folder, rows = finished
+    monkeypatch.setattr(run, "TabularEngine", None)
+    assert run_study(FIG1, SMALL, folder) == rows
+
+
+def test_another_scale_or_study_does_not_pass_for_it(finished):
+    folder, _ = finished
+    with pytest.raises(InvalidRun, match="another --out"):
+        run_study(FIG1, SCALES["smoke"], folder)
+    with pytest.raises(InvalidRun, match="another --out"):
+        run_study(replace(FIG1, settings=FIG1.settings[:1]), SMALL, folder)
+
+
+def test_an_interruption_is_continued(finished, tmp_path, monkeypatch):
+    _, rows = finished
+    advanced = []
+
+    class Chunked(TabularEngine):
+        def run(self, iterations, *, callback=None, chunk_iterations=None):
+            return super().run(iterations, callback=callback, chunk_iterations=5)
+
+    def interrupt(at):
+        advanced.append(at.iterations)
+        if len(advanced) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "TabularEngine", Chunked)
+    with pytest.raises(KeyboardInterrupt):
+        run_study(FIG1, SMALL, tmp_path, progress=interrupt)
+    files = StudyFiles(tmp_path, "fig1")
+    assert files.checkpoint.exists()
+    assert not files.about.exists()
+    assert run_study(FIG1, SMALL, tmp_path, progress=interrupt) == rows
+    assert advanced == [5, 10, 15, 20]
+    assert not files.checkpoint.exists()
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path):
+    StudyFiles(tmp_path, "fig1").checkpoint.write_bytes(b"not an archive")
+    with pytest.raises(InvalidRun, match=r"fig1\.partial\.npz cannot be continued"):
+        run_study(FIG1, SMALL, tmp_path)
+
+
+def test_a_checkpoint_of_other_runs_is_named(tmp_path):
+    with StudyFiles(tmp_path, "fig1").checkpoint.open("wb") as file:
+        np.savez(file, fingerprint="other", seconds=1.0)
+    with pytest.raises(InvalidRun, match="cannot be continued"):
+        run_study(FIG1, SMALL, tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "study,method\n", "a,b,c\n1,2,3\n"])
+def test_damaged_rows_are_named(tmp_path, text):
+    (tmp_path / "fig1.csv").write_text(text)
+    with pytest.raises(InvalidRun, match=r"fig1\.csv is missing or damaged"):
+        read_rows(tmp_path / "fig1.csv")

@@ -1,0 +1,44 @@
+"""The studies are those of the paper: sizes counted by hand from its captions."""
+
+import pytest
+
+from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.experiments.grid.sweep import SCALES, STUDIES, chosen
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("fig1", 3),
+        ("norm", 4),
+        ("norm-beta", 24),
+        ("robustness", 12),
+        ("unconstrained", 9),
+        ("ablation", 36),
+        ("relaxed", 36),
+    ],
+)
+def test_settings_are_different_and_as_many_as_the_paper_has(name, settings):
+    assert len(set(STUDIES[name].settings)) == len(STUDIES[name].settings) == settings
+
+
+def test_paper_scale():
+    assert (SCALES["paper"].iterations, SCALES["paper"].seeds) == (15_000, 10)
+    # Evaluation every 100 iterations in Figure 1.
+    assert SCALES["paper"].snapshot_every(STUDIES["fig1"]) == 100
+
+
+def test_figure_1_as_reported():
+    pgp, free, dual = STUDIES["fig1"].settings
+    assert (pgp.beta, free.beta, dual.dual_rate) == (0.005, 0.0, 0.001)
+    assert {(s.episodes_per_batch, s.learning_rate) for s in (pgp, free, dual)} == {(8, 0.01)}
+
+
+def test_all_are_chosen_without_names_and_none_twice():
+    assert chosen([]) == tuple(STUDIES.values())
+    assert chosen(["norm", "norm"]) == (STUDIES["norm"],)
+
+
+def test_unknown_study():
+    with pytest.raises(InvalidSetting, match="choose among fig1"):
+        chosen(["fig2"])

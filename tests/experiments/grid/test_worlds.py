@@ -1,0 +1,40 @@
+"""The worlds, against values known from the convex program and from counting steps."""
+
+import numpy as np
+import pytest
+
+from constrained_maxent.experiments.grid.sweep import STUDIES
+from constrained_maxent.experiments.grid.worlds import place_of, reference_policy
+from constrained_maxent.penalties import Lagrangian, Quadratic
+
+UNIFORM = np.full((36, 4), 0.25)
+
+
+def test_reference_takes_ten_different_steps():
+    place = place_of("open")
+    entropy, distance = place.measure(reference_policy())
+    # Ten cells of mass 0.99^t: -sum of 0.99^t ln 0.99^t.
+    masses = 0.99 ** np.arange(10)
+    assert entropy == pytest.approx(-np.sum(masses * np.log(masses)))
+    assert distance == pytest.approx(0.0)
+
+
+def test_relaxed_cost_is_smaller_in_holes_only():
+    _, cost = place_of("holes").measure(UNIFORM)
+    _, relaxed = place_of("relaxed").measure(UNIFORM)
+    mass = place_of("holes").mdp.occupancy(UNIFORM, scale="truncated").sum()
+    # cost = 50 h - 0.001 (mass - h) with h the mass in holes.
+    in_holes = (cost + 0.001 * mass) / 50.001
+    assert relaxed == pytest.approx(2.001 * in_holes - 0.001 * mass)
+
+
+def test_settings_become_penalties():
+    place, study = place_of("holes"), STUDIES["fig1"]
+    penalties = [place.run_settings(study, s, 0).constraints["cost"].penalty for s in study.settings]
+    assert penalties == [Quadratic(0.005), Quadratic(0.0), Lagrangian(0.001)]
+
+
+def test_limits_reach_the_constraint():
+    place, study = place_of("open"), STUDIES["norm"]
+    limits = [place.run_settings(study, s, 3).constraints["distance"].functional.limit for s in study.settings]
+    assert limits == [0.0, 0.2, 0.5, 1.0]

@@ -1,0 +1,52 @@
+"""Curves carry means and deviations; what is drawn is read back from Matplotlib's artists."""
+
+import numpy as np
+import pytest
+
+from constrained_maxent.errors import InvalidData, NonFiniteValue
+from constrained_maxent.reporting import Curve, Panel, curves_figure
+from constrained_maxent.reporting.curves import mean_and_deviation
+
+CURVE = Curve("one", [0, 1], [[1.0, 2.0], [3.0, 2.0]])
+
+
+def test_mean_and_deviation_by_hand():
+    mean, deviation = mean_and_deviation([[1.0, np.nan, np.nan], [3.0, 5.0, np.nan]])
+    assert mean.tolist()[:2] == [2.0, 5.0]
+    assert deviation.tolist()[:2] == pytest.approx([2.0**0.5, 0.0])
+    assert np.isnan([mean[2], deviation[2]]).all()
+
+
+def test_curve_band_and_line():
+    figure = curves_figure([[Panel([CURVE], title="t", lines={"limit": 0.5})]])
+    (axes,) = figure.axes
+    curve, line = axes.lines
+    assert curve.get_ydata().tolist() == [2.0, 2.0]
+    assert line.get_ydata() == [0.5, 0.5]
+    heights = axes.collections[0].get_paths()[0].vertices[:, 1]
+    assert (heights.min(), heights.max()) == pytest.approx((2 - 2.0**0.5, 2 + 2.0**0.5))
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["one", "limit"]
+
+
+def test_a_label_has_one_colour():
+    other = Curve("two", [0], [[0.0]])
+    figure = curves_figure([[Panel([CURVE, other]), Panel([other])]])
+    left, right = figure.axes
+    assert left.lines[1].get_color() == right.lines[0].get_color() != left.lines[0].get_color()
+
+
+@pytest.mark.parametrize("panels", [[], [[]], [[Panel([])], [Panel([]), Panel([])]]])
+def test_panels_must_be_a_grid(panels):
+    with pytest.raises(InvalidData, match="rows of equal length"):
+        curves_figure(panels)
+
+
+def test_values_must_fit():
+    with pytest.raises(InvalidData, match="n_seeds"):
+        curves_figure([[Panel([Curve("one", [0, 1], [1.0, 2.0])])]])
+
+
+def test_lines_must_be_finite():
+    with pytest.raises(NonFiniteValue, match="'limit' is nan"):
+        curves_figure([[Panel([CURVE], lines={"limit": float("nan")})]])
