@@ -12,6 +12,16 @@ def register_environments() -> None:
         entry_point="constrained_maxent.envs.frozen_lake:SafeFrozenLake",
         vector_entry_point="constrained_maxent.envs.frozen_lake_vector:SafeFrozenLakeVector",
     )
+    _register(
+        "SafeCartpole-v0",
+        entry_point="constrained_maxent.envs.cartpole:SafeCartpole",
+        vector_entry_point="constrained_maxent.envs.cartpole:SafeCartpoleVector",
+    )
+    _register(
+        "PointMass-v0",
+        entry_point="constrained_maxent.envs.point_mass:PointMass",
+        vector_entry_point="constrained_maxent.envs.point_mass:PointMassVector",
+    )
     # The stacks live above the environments; entry points as strings keep imports pointing one way.
     _register(
         "FrozenLake-PGP-v0",
