@@ -5,22 +5,36 @@ from typing import Any
 
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.occupancy.base import OccupancyEstimator
+from constrained_maxent.occupancy.continuous import ContinuousEstimator
 from constrained_maxent.occupancy.counts import Counts
+from constrained_maxent.occupancy.from_scikit_learn import FromScikitLearn
+from constrained_maxent.occupancy.gaussian_mixture import GaussianMixture
+from constrained_maxent.occupancy.gaussians import Gaussians
+from constrained_maxent.occupancy.neighbours import NearestNeighbours
 from constrained_maxent.occupancy.spaces import FiniteSpace
+from constrained_maxent.occupancy.torch_mixture import TorchGaussianMixture
 from constrained_maxent.occupancy.weighting import Scale, Weighting
 
 __all__ = [
+    "ContinuousEstimator",
     "Counts",
     "FiniteSpace",
+    "FromScikitLearn",
+    "GaussianMixture",
+    "Gaussians",
+    "NearestNeighbours",
     "OccupancyEstimator",
     "Scale",
+    "TorchGaussianMixture",
     "Weighting",
     "estimator_config",
     "estimator_from_config",
 ]
 
 
-_KINDS: dict[str, type[OccupancyEstimator]] = {"Counts": Counts}
+_KINDS: dict[str, type[OccupancyEstimator]] = {
+    kind.__name__: kind for kind in (Counts, GaussianMixture, TorchGaussianMixture, NearestNeighbours, FromScikitLearn)
+}
 
 
 def estimator_from_config(config: Mapping[str, Any]) -> OccupancyEstimator:
