@@ -86,9 +86,10 @@ class FromScikitLearn(ContinuousEstimator):
             if any(turns):
                 shifted = z.copy()
                 shifted[:, self._angles] += PERIOD * np.array(turns)
-            total = np.logaddexp(total, model.score_samples(shifted))
-        if np.isnan(total).any():
-            raise NonFiniteValue(f"{model} gives a density that is not a number.")
+            scores = np.asarray(model.score_samples(shifted), dtype=np.float64)
+            if np.isnan(scores).any():
+                raise NonFiniteValue(f"{model} gives a density that is not a number.")
+            total = np.logaddexp(total, scores)
         return total
 
     def _log_density(self, rows: FloatArray) -> FloatArray:

@@ -10,7 +10,7 @@ import numpy as np
 
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.occupancy.continuous import ContinuousEstimator, Domain, Frame, check_count, check_positive
-from constrained_maxent.occupancy.gaussians import Gaussians
+from constrained_maxent.occupancy.gaussians import Gaussians, fold
 from constrained_maxent.occupancy.samples import resampled
 from constrained_maxent.occupancy.weighted_em import Covariance, from_labels, weighted_em
 from constrained_maxent.types import FloatArray
@@ -133,20 +133,31 @@ class GaussianMixture(ContinuousEstimator):
         return Gaussians(shares / shares.sum(), means, covariances)
 
     def _cold(self, z: FloatArray, weights: FloatArray, rng: np.random.Generator) -> Gaussians:
-        """One component for each of scikit-learn's k-means clusters."""
+        """One component for each of scikit-learn's k-means clusters; angles are clustered as points of a circle."""
         from sklearn.cluster import KMeans
         from sklearn.exceptions import ConvergenceWarning
 
         if len(z) > _CLUSTERED:
             chosen = rng.choice(len(z), _CLUSTERED, replace=False)
             z, weights = z[chosen], weights[chosen]
+        angles = z[:, self._angles]
+        places = np.concatenate((np.delete(z, self._angles, axis=1), np.cos(angles), np.sin(angles)), axis=1)
         n_components = min(self.n_components, len(np.unique(z, axis=0)))
         kmeans = KMeans(n_components, n_init=1, max_iter=30, random_state=int(rng.integers(2**31)))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            labels = kmeans.fit(z, sample_weight=weights / weights.mean()).labels_
+            labels = kmeans.fit(places, sample_weight=weights / weights.mean()).labels_
         labels = np.unique(labels, return_inverse=True)[1]
-        return from_labels(z, weights, labels, covariance=self.covariance, floor=self.covariance_floor)
+        if self._angles:
+            # Cut each cluster's circle opposite to it, or one that lies across ±π would seem to be everywhere.
+            z = z.copy()
+            for label in range(labels.max() + 1):
+                own = labels == label
+                middle = np.angle(weights[own] @ np.exp(1j * angles[own]))
+                z[np.ix_(own, self._angles)] = middle + fold(angles[own] - middle)
+        start = from_labels(z, weights, labels, covariance=self.covariance, floor=self.covariance_floor)
+        start.means[:, self._angles] = fold(start.means[:, self._angles])
+        return Gaussians(start.weights, start.means, start.covariances)
 
     def _em(self, z: FloatArray, weights: FloatArray, start: Gaussians) -> Gaussians:
         return weighted_em(

@@ -29,6 +29,7 @@ class NearestNeighbours(ContinuousEstimator):
     Args:
         n_neighbours: *k*.
         distance_floor: least distance, in standard deviations (angles: rad): identical states get a finite density.
+            It must lie well below the spacing of the samples, or the density cannot tell where they crowd.
         over, wrapped, buffer_size, memory, seed: see
             :class:`~constrained_maxent.occupancy.continuous.ContinuousEstimator`.
 
@@ -41,7 +42,7 @@ class NearestNeighbours(ContinuousEstimator):
         self,
         *,
         n_neighbours: int = 4,
-        distance_floor: float = 1e-3,
+        distance_floor: float = 1e-5,
         over: Domain = "state",
         wrapped: Sequence[int] = (),
         buffer_size: int | None = None,
