@@ -34,7 +34,8 @@ def open_loop(env: SafeCartpoleVector, actions: NDArray[np.float64]) -> Callable
     control = np.ascontiguousarray(actions.swapaxes(0, 1))
     results, sensors = np.empty((n, n_steps, initial.shape[1])), np.empty((n, n_steps, 0))
     pool = rollout.Rollout(nthread=0 if env.threads == 1 else env.threads)
-    models, scratch = [env.model] * n, [MjData(env.model) for _ in range(env.threads)]
+    model = suite.load("cartpole", "swingup").physics.model.ptr
+    models, scratch = [model] * n, [MjData(model) for _ in range(env.threads)]
 
     def run() -> None:
         pool.rollout(

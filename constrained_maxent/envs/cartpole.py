@@ -17,6 +17,9 @@ from constrained_maxent.envs.mujoco_vector import MujocoVectorEnv, wrapped
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.types import FloatArray
 
+LOG_TENTH = math.log(0.1)
+"""dm_control's tolerances fall like a Gaussian to a tenth at their margin."""
+
 CartpoleStart = Literal["hanging", "upright", "uniform"]
 
 OBSERVATION_SPACE = gym.spaces.Box(
@@ -186,9 +189,9 @@ class CartpoleFormulas:
     def reward(self, states: MujocoStates, controls: FloatArray, next_states: MujocoStates) -> FloatArray:
         """dm_control's smooth reward: upright × centred × little control × low angular velocity, ``(n,)``."""
         upright = 0.5 * (np.cos(next_states.qpos[:, 1]) + 1.0)
-        centred = 0.5 * (1.0 + 0.1 ** np.square(next_states.qpos[:, 0] / 2.0))
+        centred = 0.5 * (1.0 + np.exp(LOG_TENTH * np.square(next_states.qpos[:, 0] / 2.0)))
         gentle = 0.2 * (4.0 + np.maximum(1.0 - np.square(controls[:, 0]), 0.0))
-        slow = 0.5 * (1.0 + 0.1 ** np.square(next_states.qvel[:, 1] / 5.0))
+        slow = 0.5 * (1.0 + np.exp(LOG_TENTH * np.square(next_states.qvel[:, 1] / 5.0)))
         reward: FloatArray = upright * centred * gentle * slow
         return reward
 

@@ -59,6 +59,8 @@ class MujocoSimulation:
             if count is not None and not (count >= 1 and count % 1 == 0):
                 raise InvalidSetting(f"{name}={count!r} must be a whole number, at least 1.")
         self.model = copy.copy(as_model(model))
+        # Some models ask for their energy in every step. It changes no motion, and nobody here could read it.
+        self.model.opt.enableflags &= ~mujoco.mjtEnableBit.mjENBL_ENERGY.value
         self.n, self.frame_skip = int(n), int(frame_skip)
         self._requested_threads = None if threads is None else int(threads)
         self.timestep = float(self.model.opt.timestep) * self.frame_skip
