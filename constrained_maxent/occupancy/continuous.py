@@ -210,7 +210,8 @@ class ContinuousEstimator(OccupancyEstimator):
             raise InvalidData(f"A state has {rows.shape[1]} coordinates here, {self._n_states} in the batch.")
         if self._angles:
             rows = rows.copy()
-            rows[:, self._angles] = fold(rows[:, self._angles])
+            for angle in self._angles:
+                rows[:, angle] = fold(rows[:, angle])
         return np.concatenate((rows, flat(actions)), axis=1) if self.over == "joint" else rows
 
     def log_prob(

@@ -26,7 +26,7 @@ from constrained_maxent.occupancy import (
     estimator_from_config,
 )
 from constrained_maxent.testing import check_estimator
-from constrained_maxent.types import Batch, Measure, Points
+from constrained_maxent.types import Batch, Measure, Points, Trajectory
 
 Make = Callable[..., ContinuousEstimator]
 
@@ -377,3 +377,17 @@ def test_images_of_observations_are_flattened() -> None:
     )
     fitted = GaussianMixture(n_components=2).bind(gym.spaces.Box(-1.0, 1.0, (2, 2)), Discrete(2)).fit(batch)
     assert fitted.mixture_.means.shape == (2, 4)
+
+
+def test_states_travel_with_their_batch() -> None:
+    trajectories = [
+        Trajectory(observations=np.arange(n), actions=np.zeros(n), states=np.full((n, 2), float(n))) for n in (2, 3)
+    ]
+    batch = Batch.from_trajectories(trajectories)
+    assert batch.states.tolist() == [[2.0, 2.0]] * 2 + [[3.0, 3.0]] * 3
+    assert batch.take(1, 2).states.tolist() == [[3.0, 3.0]] * 3
+    assert [one.states.tolist() for one in batch] == [one.states.tolist() for one in trajectories]
+    with pytest.raises(InvalidData, match="states of one shape, or none"):
+        Batch.from_trajectories([trajectories[0], replace(trajectories[1], states=None)])
+    with pytest.raises(InvalidData, match="states must have one entry per step"):
+        replace(trajectories[0], states=np.zeros((3, 1)))

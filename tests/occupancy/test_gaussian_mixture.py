@@ -200,7 +200,7 @@ class TestCircles:
             for weight, mean, variance in ((0.3, 3.0, 4.0), (0.7, -0.5, 0.01))
         )
         circled = mixture.on_circles([0])
-        np.testing.assert_allclose(np.exp(circled.log_density(places[:, None])), exact, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(np.exp(circled.log_density(places[:, None])), exact, rtol=1e-6, atol=1e-6)
 
     def test_a_narrow_component_has_one_image(self) -> None:
         mixture = Gaussians(np.ones(1), np.zeros((1, 1)), np.full((1, 1, 1), 0.01))
