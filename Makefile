@@ -16,14 +16,14 @@ help:
 	@echo 'make test         run the whole test suite'
 	@echo 'make test-oldest  run it against gymnasium $(OLDEST_GYMNASIUM), the oldest that is supported'
 	@echo 'make lint         check format, style, types and the direction of imports'
-	@echo 'make benchmarks   measure the overhead of the wrappers'
+	@echo 'make benchmarks   measure the overhead of the wrappers and the speed of the oracle'
 	@echo 'make constraints  resolve the dependencies anew and write constraints.txt'
 	@echo 'make clean        remove the virtual environments, caches and builds; keep runs/'
 	@echo
 	@echo 'Another interpreter: make PYTHON=python3.12 test'
 
 demo: $(VENV)/.complete
-	$(BIN)/cmaxent train FrozenLake-PGP-v0 --iterations 2000 --seed 0 --out runs/demo
+	$(BIN)/cmaxent train FrozenLake-PGP-v0 --iterations 4000 --seed 0 --out runs/demo --overwrite
 
 # Two workers share the cores; a thread pool in each of them would only make them wait for each other.
 test test-oldest: export OMP_NUM_THREADS = 1
@@ -42,6 +42,7 @@ lint: $(VENV)/.complete
 
 benchmarks: $(VENV)/.complete
 	$(BIN)/python benchmarks/wrapper_overhead.py
+	$(BIN)/python benchmarks/oracle.py
 
 # A set-up is complete when `.complete` is there and names this folder: it is removed before the first change and
 # written after the last. An environment that was interrupted, copied or moved, or whose interpreter is gone, is made

@@ -1,4 +1,4 @@
-"""Every Python block of the README and every example runs."""
+"""Every Python block of the documentation and every example runs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,21 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
-def test_code_block_of_the_readme_runs(block: str, tmp_path: Path) -> None:
+def blocks(path: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", path.read_text(), flags=re.DOTALL)
+
+
+BLOCKS = [
+    pytest.param(block, id=f"{path.name}-{i}")
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+    for i, block in enumerate(blocks(path))
+]
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_code_block_runs(block: str, tmp_path: Path) -> None:
     if "stable_baselines3" in block:
         pytest.importorskip("stable_baselines3")
     result = subprocess.run(
@@ -24,7 +34,7 @@ def test_code_block_of_the_readme_runs(block: str, tmp_path: Path) -> None:
 
 
 def test_readme_has_its_three_snippets() -> None:
-    assert len(BLOCKS) == 3
+    assert len(blocks(ROOT / "README.md")) == 3
 
 
 @pytest.mark.parametrize("env_id", ["FrozenLake-v1", "Taxi", "CliffWalking-v1"])

@@ -189,10 +189,8 @@ class PGP:
     def _update(self, rollout: Rollout) -> tuple[float, float | None]:
         """One step of the policy, then of the critic."""
         advantage_t, return_t = self._advantages(rollout)
-        factor_t = torch.as_tensor(rollout.weights * advantage_t / len(rollout.lengths), device=self.settings.device)
-        log_prob_t = self.policy.log_prob(rollout.rows, rollout.actions)
         self.optimizer.zero_grad()
-        (-(factor_t.to(log_prob_t.dtype) * log_prob_t).sum()).backward()  # type: ignore[no-untyped-call]
+        self.policy.ascend(rollout.rows, rollout.actions, rollout.weights * advantage_t / rollout.n_episodes)
         norm = float(torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self._max_gradient_norm))
         if not math.isfinite(norm):
             raise NonFiniteValue("The gradient is not finite: lower the learning rate, or bound the pseudo-rewards.")

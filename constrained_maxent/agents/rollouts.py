@@ -34,6 +34,7 @@ class Rollout:
         terminated: whether the environment ended it there, ``(n_trajectories,)``.
         report: the batch's ``info["batch"]``.
         n_steps: steps taken in the environment, used or not.
+        n_episodes: how many whole episodes the trajectories stand for.
     """
 
     rows: NDArray[Any]
@@ -46,6 +47,7 @@ class Rollout:
     terminated: NDArray[np.bool_]
     report: Mapping[str, Any] = field(repr=False)
     n_steps: int
+    n_episodes: float
 
 
 def single_spaces(env: Environment) -> tuple[gym.Space[Any], gym.Space[Any]]:
@@ -180,6 +182,8 @@ class Collector:
         def join(name: str) -> FloatArray:
             return np.concatenate([report[name][i] for i in ready]) if ready else np.zeros(0)
 
+        # Fragments stand for less than an episode each, by their share of the steps.
+        share = len(ready) / report["episodes"] if report["whole_episodes"] else lengths.sum() / report["steps"]
         return Rollout(
             rows=rows[calls, np.repeat(envs, lengths)],
             actions=actions[calls, np.repeat(envs, lengths)],
@@ -191,4 +195,5 @@ class Collector:
             terminated=np.array([flag for _, flag in ends], dtype=bool),
             report=report,
             n_steps=n_calls * self.num_envs,
+            n_episodes=report["episode_count"] * share,
         )

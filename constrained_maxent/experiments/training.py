@@ -9,9 +9,10 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
+import torch
 
 from constrained_maxent.agents import PGP, IterationReport
 from constrained_maxent.errors import InfeasibleProblem, InvalidRun, InvalidSetting
@@ -21,7 +22,9 @@ from constrained_maxent.experiments.recorder import Interrupt, Recorder, columns
 from constrained_maxent.experiments.run_folder import RunFolder
 from constrained_maxent.experiments.settings import TrainSettings
 from constrained_maxent.functionals import Entropy
-from constrained_maxent.oracle import Certificate
+
+if TYPE_CHECKING:
+    from constrained_maxent.oracle import Certificate
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,9 @@ def load_agent(folder: RunFolder, env: gym.vector.VectorEnv[Any, Any, Any]) -> P
 
 def _run(env_id: str, settings: TrainSettings, folder: RunFolder, agent: PGP, *, progress_bar: bool) -> Result:
     problem = exact_problem(agent.env)
+    if agent.is_tabular:
+        # A table is too small to share; the threads of a pool would only wait for each other, busily.
+        torch.set_num_threads(1)
     begun, steps_before = time.perf_counter(), agent.timesteps
     with closing(agent.env), closing(Recorder(folder, settings, problem, agent)) as recorder, Interrupt() as interrupt:
 

@@ -7,26 +7,30 @@ At infinite horizon :math:`\Lambda` is the set of :math:`\lambda \ge 0` with
 *c* being the constant of the scale; at finite horizon one distribution :math:`x_t(s,a)` for each time step
 flows into the next, and :math:`\lambda = \sum_t w_t x_t`. Both describe every policy, the second also those that
 depend on time.
+
+The solver's own variables are masses in units of the average one. Where cells have 1e-4 or less it fails otherwise:
+no scaling of rows and columns reaches inside an exponential cone.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import block_diag, csr_array
+from scipy.sparse import csr_array
 
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.functionals import Entropy, Functional, KLDivergence, L2Distance, LinearCost
 from constrained_maxent.occupancy.weighting import Scale
-from constrained_maxent.oracle.bound import Majorant, potential_bound, reward_bound
+from constrained_maxent.oracle.bound import Majorant, best_return, potential_bound, reward_bound
+from constrained_maxent.oracle.flow import Bools, balance, possible_pairs
 from constrained_maxent.oracle.tabular import TabularMDP
 from constrained_maxent.types import FloatArray
 
-Bools = NDArray[np.bool_]
 Cells = NDArray[np.intp]
 
 _NO_MASS = 1e-12
@@ -41,7 +45,8 @@ class OccupancyProgram:
         scale: of λ.
         possible: pairs that can have mass, ``(n_steps, n_states, n_actions)``; one step at infinite horizon.
         cells: numbers ``s * n_actions + a`` of those that can at any time, ``(n_cells,)``.
-        occupancy: λ on these cells as a variable, ``(n_cells,)``.
+        unit: average mass of a cell.
+        scaled: λ on these cells as a variable, in that unit, ``(n_cells,)``.
         masses: x_t(s, a) of all possible pairs, one time step after the other; at infinite horizon ``occupancy``.
         flow: the constraints that make the variables an occupancy.
     """
@@ -50,7 +55,8 @@ class OccupancyProgram:
     scale: Scale
     possible: Bools
     cells: Cells
-    occupancy: Any
+    unit: float
+    scaled: Any
     masses: Any
     flow: list[Any]
 
@@ -61,30 +67,50 @@ class OccupancyProgram:
         possible = possible_pairs(mdp, whole if support is None else support)
         cells = np.flatnonzero(possible.any(axis=0))
         weighting = mdp.weighting(scale)
-        occupancy = cp.Variable(len(cells), nonneg=True)
-        matrix, start = _balance(mdp, possible)
+        unit = weighting.full_mass / max(len(cells), 1)
+        matrix, start = balance(mdp, possible)
         if mdp.horizon is None:
-            flow = [matrix @ occupancy == weighting.constant * start]
-            return cls(mdp, scale, possible, cells, occupancy, occupancy, flow)
-        masses = cp.Variable(matrix.shape[1], nonneg=True)
-        times, _ = np.nonzero(possible.reshape(mdp.horizon, -1))
-        rows = np.searchsorted(cells, _numbers(possible))
+            scaled = cp.Variable(len(cells), nonneg=True)
+            flow = [matrix @ scaled == weighting.constant / unit * start]
+            return cls(mdp, scale, possible, cells, unit, scaled, unit * scaled, flow)
+        times, numbers = np.nonzero(possible.reshape(mdp.horizon, -1))
+        rows = np.searchsorted(cells, numbers)
         sums = csr_array((weighting.weights(times), (rows, np.arange(len(rows)))), shape=(len(cells), len(rows)))
+        share = mdp.horizon / max(len(rows), 1)
+        steps = cp.Variable(len(rows), nonneg=True)
         # λ is a variable of its own, so that the dual of its definition is the pseudo-reward at the optimum.
-        occupancy = cp.Variable(len(cells))
-        flow = [matrix @ masses == start, occupancy == sums @ masses]
-        return cls(mdp, scale, possible, cells, occupancy, masses, flow)
+        scaled = cp.Variable(len(cells))
+        flow = [matrix @ steps == start / share, scaled == share / unit * sums @ steps]
+        return cls(mdp, scale, possible, cells, unit, scaled, share * steps, flow)
+
+    @property
+    def occupancy(self) -> Any:
+        """λ on the cells as an expression, ``(n_cells,)``."""
+        return self.unit * self.scaled
 
     @property
     def is_blocked(self) -> bool:
         """Whether every policy leaves the support: the program has no solution then."""
         return not self.possible[0].any(axis=1)[self.mdp.initial > 0.0].all()
 
-    def bound(self, bound: Majorant) -> float:
-        """An upper bound of what a majorant bounds, from the solver's dual values; valid however wrong those are."""
+    @property
+    def mass(self) -> float:
+        """Mass of a full-length episode: 1 at scale ``normalised``."""
+        return self.mdp.weighting(self.scale).full_mass
+
+    def bound(self, bound: Majorant, *, objective_unit: float = 1.0) -> float:
+        """An upper bound of what a majorant bounds, from the solver's dual values; valid however wrong those are.
+
+        Args:
+            bound: the majorant of the Lagrangian.
+            objective_unit: the unit in which the solver maximised the objective.
+        """
         # Nothing outside the program has mass.
         bound = replace(bound, reward=np.where(self.possible.any(axis=0), bound.reward, -np.inf))
-        dual = np.asarray(self.flow[-1].dual_value)
+        if bound.temperature + bound.state_temperature == 0.0:
+            # All linear: the Lagrangian is an ordinary MDP.
+            return bound.constant + best_return(self.mdp, bound.reward, scale=self.scale)
+        dual = np.asarray(self.flow[-1].dual_value) * (objective_unit / self.unit)
         if self.mdp.horizon is None:
             potential = np.zeros(self.mdp.n_states)
             potential[self.possible[0].any(axis=1)] = dual
@@ -118,8 +144,9 @@ class OccupancyProgram:
             InvalidSetting: the functional is not concave.
         """
         if isinstance(objective, Entropy):
-            density = self.occupancy if objective.over == "state-action" else self._by_state() @ self.occupancy
-            return cp.sum(cp.entr(density))
+            density = self.scaled if objective.over == "state-action" else self._by_state() @ self.scaled
+            # -u x log(u x) = u (-x log x) - u log u · x
+            return self.unit * cp.sum(cp.entr(density) - math.log(self.unit) * density)
         if isinstance(objective, LinearCost):
             return self.express(objective)[0]
         raise InvalidSetting(
@@ -130,7 +157,8 @@ class OccupancyProgram:
         r"""A convex functional of λ as an expression, and the definitions that it brings along.
 
         Divergences are those without smoothing, and the program's support must lie in that of their references. A
-        norm defines :math:`z = \lambda - \lambda_{\mathrm{ref}}`; the dual value of that is ν times its sub-gradient.
+        norm defines :math:`z = \lambda - \lambda_{\mathrm{ref}}` in the program's unit; minus the dual value of that
+        is ν times the unit and the norm's sub-gradient.
 
         Raises:
             InvalidSetting: the functional has no convex formulation here.
@@ -140,15 +168,15 @@ class OccupancyProgram:
         if isinstance(functional, LinearCost) and functional.table is not None:
             return functional.table.reshape(-1)[self.cells] @ self.occupancy, []
         if isinstance(functional, KLDivergence):
-            reference = functional.table.reshape(-1)[self.cells]
-            return cp.sum(cp.kl_div(self.occupancy, reference) + self.occupancy - reference), []
+            reference = functional.table.reshape(-1)[self.cells] / self.unit
+            return self.unit * cp.sum(cp.kl_div(self.scaled, reference) + self.scaled - reference), []
         if isinstance(functional, L2Distance):
             size = functional.table.size
             where = (self.cells, np.arange(len(self.cells)))
             everywhere = csr_array((np.ones(len(self.cells)), where), shape=(size, len(self.cells)))
             difference = cp.Variable(size)
-            definition = difference == everywhere @ self.occupancy - functional.table.reshape(-1)
-            return cp.norm(difference, 2), [definition]
+            definition = difference == everywhere @ self.scaled - functional.table.reshape(-1) / self.unit
+            return self.unit * cp.norm(difference, 2), [definition]
         raise InvalidSetting(
             f"{type(functional).__name__} has no convex formulation here. As constraints the oracle takes LinearCost "
             "with a table, KLDivergence and L2Distance."
@@ -157,69 +185,3 @@ class OccupancyProgram:
     def _by_state(self) -> csr_array:
         states, rows = np.unique(self.cells // self.mdp.n_actions, return_inverse=True)
         return csr_array((np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(len(states), len(rows)))
-
-
-def possible_pairs(mdp: TabularMDP, support: Bools) -> Bools:
-    """State-action pairs that some policy has mass on at each time, among policies that never leave a support.
-
-    Args:
-        mdp: the MDP.
-        support: where mass is allowed, ``(n_states, n_actions)``.
-
-    Returns:
-        ``(horizon, n_states, n_actions)``, or ``(1, n_states, n_actions)`` at infinite horizon. Nothing at all if the
-        support must be left.
-    """
-
-    def successors(pairs: Bools) -> Bools:
-        reached: Bools = pairs.reshape(-1).astype(np.float64) @ mdp.transition > 0.0
-        return reached
-
-    # From the end: an action is allowed if all that may follow has an allowed action.
-    allowed = [support]
-    for _ in range((mdp.horizon or mdp.n_states + 1) - 1):
-        stuck = ~allowed[-1].any(axis=1)
-        before = support & ~(mdp.transition @ stuck.astype(np.float64) > 0.0).reshape(support.shape)
-        if mdp.horizon is None and (before == allowed[-1]).all():
-            break
-        allowed.append(before)
-    # From the start: what can be reached.
-    present = mdp.initial > 0.0
-    if mdp.horizon is None:
-        while True:
-            pairs = allowed[-1] & present[:, None]
-            if not (successors(pairs) & ~present).any():
-                return pairs[None]
-            present = present | successors(pairs)
-    possible = []
-    for now in reversed(allowed):
-        possible.append(now & present[:, None])
-        present = successors(possible[-1])
-    return np.array(possible)
-
-
-def _numbers(possible: Bools) -> Cells:
-    """Numbers ``s * n_actions + a`` of the possible pairs, one time step after the other."""
-    numbers: Cells = np.nonzero(possible.reshape(len(possible), -1))[1]
-    return numbers
-
-
-def _balance(mdp: TabularMDP, possible: Bools) -> tuple[csr_array, FloatArray]:
-    """What leaves each state at each time less what arrives there: a matrix, and what starts there."""
-    leaving, arriving = [], []
-    states = [np.flatnonzero(pairs.any(axis=1)) for pairs in possible]
-    cells = [np.flatnonzero(pairs) for pairs in possible]
-    for t, (here, pairs) in enumerate(zip(states, cells, strict=True)):
-        rows = np.searchsorted(here, pairs // mdp.n_actions)
-        leaving.append(csr_array((np.ones(len(pairs)), (rows, np.arange(len(pairs)))), shape=(len(here), len(pairs))))
-        if t + 1 < len(states):
-            arriving.append(mdp.transition[pairs][:, states[t + 1]].T)
-    if mdp.horizon is None:
-        stationary = mdp.transition[cells[0]][:, states[0]].T
-        return csr_array(leaving[0] - mdp.discount * stationary), mdp.initial[states[0]]
-    out = block_diag(leaving, format="csr")
-    # One block down from the diagonal: what leaves at one time arrives at the next.
-    into = block_diag([csr_array((len(states[0]), 0)), *arriving, csr_array((0, len(cells[-1])))], format="csr")
-    start = np.zeros(out.shape[0])
-    start[: len(states[0])] = mdp.initial[states[0]]
-    return csr_array(out - into), start

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,9 +14,10 @@ import numpy as np
 from constrained_maxent.errors import DuplicateName, InvalidSetting
 from constrained_maxent.functionals import Entropy, Functional, KLDivergence, LinearCost
 from constrained_maxent.occupancy.weighting import Scale
-from constrained_maxent.oracle.bound import best_return, majorant
+from constrained_maxent.oracle.bound import majorant
 from constrained_maxent.oracle.clarabel import ATTEMPTS, attempt
-from constrained_maxent.oracle.infeasible import explain_infeasible
+from constrained_maxent.oracle.flow import exact_occupancy
+from constrained_maxent.oracle.infeasible import SLACK_TOLERANCE, explain_infeasible
 from constrained_maxent.oracle.program import OccupancyProgram
 from constrained_maxent.oracle.solution import ConvexProblem, Solution
 from constrained_maxent.oracle.tabular import TabularMDP
@@ -24,6 +26,7 @@ from constrained_maxent.penalties import Exact, Penalty, Quadratic
 Constraints = Mapping[str, Functional] | Sequence[Functional]
 
 _TOLERANCE = 1e-6  # of a status "optimal"
+_WANTED = 1e-8  # other attempts are made to come as close as this
 
 
 def solve(
@@ -72,13 +75,15 @@ def solve(
             if status == "failed":
                 continue
             solution = model.solution(begun)
-            if solution.status == "optimal":
-                return solution
             if best is None or _inaccuracy(solution) < _inaccuracy(best):
                 best = solution
-    if best is not None:
-        return best
-    raise explain_infeasible(mdp, problem)
+            if _inaccuracy(best) <= _WANTED:
+                break
+    if best is None or best.status == "inaccurate":
+        reason = explain_infeasible(mdp, problem)
+        if best is None or any(slack > SLACK_TOLERANCE for slack in reason.slacks.values()):
+            raise reason
+    return best
 
 
 def as_named(constraints: Constraints) -> dict[str, Functional]:
@@ -147,17 +152,18 @@ class _Model:
             else:
                 bounds[name] = value <= functional.limit
         rules = [*program.flow, *definitions.values(), *bounds.values()]
-        return cls(asked, program, cp.Problem(cp.Maximize(goal), rules), bounds, definitions)
+        # Per unit of mass, so that tolerances mean the same at both scales.
+        return cls(asked, program, cp.Problem(cp.Maximize(goal / program.mass), rules), bounds, definitions)
 
     def solution(self, begun: float) -> Solution:
         """What the solver found, measured on the exact occupancy of its policy."""
         asked, mdp = self.asked, self.program.mdp
         policy = self.program.policy()
-        occupancy = mdp.occupancy(policy, scale=asked.scale)
+        occupancy = exact_occupancy(mdp, policy, asked.scale)
         residuals = asked.residuals(occupancy)
         value = asked.objective.value(occupancy)
-        multipliers = {name: float(np.asarray(rule.dual_value).item()) for name, rule in self.bounds.items()}
-        multipliers = {name: nu if name in asked.equalities else max(nu, 0.0) for name, nu in multipliers.items()}
+        prices = {name: self.program.mass * np.asarray(rule.dual_value).item() for name, rule in self.bounds.items()}
+        multipliers = {name: nu if name in asked.equalities else max(nu, 0.0) for name, nu in prices.items()}
         mismatch = float(np.abs(self.program.table(self.program.occupancy.value) - occupancy).max())
         enforced = asked.violations(residuals)
         solution = Solution(
@@ -181,21 +187,21 @@ class _Model:
         """The upper bound that the dual values found give."""
         asked, mdp = self.asked, self.program.mdp
         shape = (mdp.n_states, mdp.n_actions)
+        per_unit = self.program.mass / self.program.unit
         directions = {
-            name: -np.asarray(definition.dual_value).reshape(shape) / max(multipliers[name], 1e-300)
+            name: -per_unit * np.asarray(definition.dual_value).reshape(shape) / max(multipliers[name], 1e-300)
             for name, definition in self.definitions.items()
         }
         bound = majorant(
             asked.objective, asked.constraints, multipliers, shape, penalties=asked.penalties, directions=directions
         )
-        if bound.temperature + bound.state_temperature == 0.0:
-            # All linear: the Lagrangian is an ordinary MDP.
-            return bound.constant + best_return(mdp, bound.reward, scale=asked.scale)
-        return self.program.bound(bound)
+        return self.program.bound(bound, objective_unit=self.program.mass)
 
 
 def _inaccuracy(solution: Solution) -> float:
     """The larger of gap and primal residual, relative to what is compared where that is above 1."""
+    if not math.isfinite(solution.gap):
+        return math.inf
     gap = abs(solution.gap) / max(1.0, abs(solution.penalised_value))
     return max(gap, solution.primal_residual / max(1.0, float(solution.occupancy.sum())))
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import gymnasium as gym
@@ -243,7 +244,7 @@ class TabularMDP:
         """p(s'|s,a) whether or not the episode goes on, sparse ``(n_states * n_actions, n_states)``."""
         return self.transition + self.ending
 
-    @property
+    @cached_property
     def reachable(self) -> NDArray[np.bool_]:
         """States in which some policy takes an action within the horizon, ``(n_states,)``."""
         mask = self.initial > 0.0
@@ -256,6 +257,7 @@ class TabularMDP:
             successors = np.unique(self.transition[rows.ravel()].indices)
             frontier = successors[~mask[successors]]
             mask[frontier] = True
+        mask.flags.writeable = False
         return mask
 
     def weighting(self, scale: Scale = "normalised") -> Weighting:
@@ -426,8 +428,8 @@ class TabularMDP:
 
     def _discounted_visits(self, factors: SuperLU) -> Floats:
         visits: Floats = factors.solve(self.initial, trans="T")
-        # Rounding may leave −1e-17 where a state is never visited; an occupancy is not negative.
-        return np.maximum(visits, 0.0)
+        # Rounding may leave ±1e-17 where a state is never visited; an occupancy has exactly 0 there.
+        return np.where(self.reachable, np.maximum(visits, 0.0), 0.0)
 
 
 class _Occupancy(torch.autograd.Function):

@@ -17,6 +17,7 @@ REPORT_KEYS = frozenset(
         "iteration",
         "episodes",
         "steps",
+        "episode_count",
         "objective",
         "constraints",
         "multipliers",

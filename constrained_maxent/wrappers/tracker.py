@@ -147,7 +147,8 @@ class OccupancyTracker:
             n_first: how many of them are the first half; only pairing ``split`` asks.
 
         Returns:
-            ``info["batch"]``: iteration, episodes, steps, objective, constraints (R by name), multipliers (ℒ' by name),
+            ``info["batch"]``: iteration, episodes (trajectories), steps, episode_count (whole
+            episodes that they stand for), objective, constraints (R by name), multipliers (ℒ' by name),
             penalty, discount; and one entry per trajectory in each of the lists ``pseudo_rewards``, ``ready`` and
             ``weights`` (w_t of each step).
         """
@@ -174,6 +175,7 @@ class OccupancyTracker:
             "iteration": self.iteration,
             "episodes": len(batch),
             "steps": batch.n_steps,
+            "episode_count": batch.n_episodes,
             "objective": evaluation.objective,
             "constraints": dict(evaluation.constraints),
             "multipliers": {

@@ -67,6 +67,7 @@ class Reporter(gym.Env):
             "iteration": self.batches - 1,
             "episodes": n,
             "steps": n * steps,
+            "episode_count": float(n),
             "objective": None,
             "constraints": {},
             "multipliers": {},

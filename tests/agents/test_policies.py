@@ -15,6 +15,7 @@ from constrained_maxent.agents.critic import Critic
 from constrained_maxent.agents.policies import (
     CategoricalMLP,
     GaussianMLP,
+    Policy,
     Squashing,
     TabularSoftmax,
     make_policy,
@@ -74,6 +75,15 @@ class TestTabularSoftmax:
                     values.append((factors * policy.log_prob(rows, actions)).sum().item())
                     policy.theta[cell] -= sign * step
             assert policy.theta.grad[cell].item() == pytest.approx((values[0] - values[1]) / (2 * step), abs=1e-8)
+
+    def test_ascend_is_the_gradient_by_automatic_differentiation(self):
+        rows, actions, factors = np.array([0, 2, 2, 2]), np.array([3, 0, 1, 0]), np.array([1.0, -2.0, 0.5, 0.25])
+        closed, automatic = table_policy(), table_policy()
+        automatic.load_state_dict(closed.state_dict())
+        for _ in range(2):  # gradients add up, as those of automatic differentiation do
+            closed.ascend(rows, actions, factors)
+            Policy.ascend(automatic, rows, actions, factors)
+        np.testing.assert_allclose(closed.theta.grad, automatic.theta.grad, atol=1e-14)
 
     def test_gradient_of_log_prob_is_indicator_minus_policy(self):
         policy = table_policy()

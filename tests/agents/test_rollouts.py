@@ -147,11 +147,9 @@ class TestScalar:
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
 class TestVector:
     def make(self, mode, **settings):
-        settings = {"episodes_per_batch": 7, "slippery": True} | settings
+        settings = {"episodes_per_batch": 7, "slippery": True, "desc": HOLED} | settings
         return WatchedVector(
-            gym.make_vec(
-                "FrozenLake-PGP-v0", num_envs=3, desc=HOLED, horizon=HORIZON, autoreset_mode=mode.value, **settings
-            )
+            gym.make_vec("FrozenLake-PGP-v0", num_envs=3, horizon=HORIZON, autoreset_mode=mode.value, **settings)
         )
 
     @pytest.mark.parametrize("seed", range(5))
@@ -196,6 +194,12 @@ class TestVector:
         in_fragments = sorted(pair for rollout in rollouts for trajectory in pairs(rollout) for pair in trajectory)
         in_episodes = sorted(pair for episode in env.episodes(mode) for pair in episode)
         assert in_fragments == in_episodes
+
+    def test_fragments_stand_for_their_share_of_an_episode(self, mode):
+        # In a row without a goal every episode lasts the whole horizon: n steps are n / horizon episodes.
+        env = self.make(mode, episodes_per_batch=None, steps_per_batch=9, desc=["SFF"])
+        for rollout in collect(env, n=5, restart_each=False):
+            assert rollout.n_episodes == pytest.approx(len(rollout.rewards) / HORIZON)
 
     def test_final_row_of_a_fragment_is_the_latest_observation(self, mode):
         env = self.make(mode, episodes_per_batch=None, steps_per_batch=9, slippery=False)

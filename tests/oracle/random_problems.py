@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize
@@ -22,6 +22,7 @@ class RandomProblem:
 
     @classmethod
     def draw(cls, seed: int) -> RandomProblem:
+        """Up to 12 states and 4 actions, and from 0 to 3 kinds of constraints."""
         rng = np.random.default_rng(seed)
         n_states, n_actions = int(rng.integers(2, 13)), int(rng.integers(2, 5))
         mdp = TabularMDP.random(
@@ -35,22 +36,22 @@ class RandomProblem:
         def occupancy() -> FloatArray:
             return mdp.occupancy(rng.dirichlet(np.ones(n_actions), size=n_states))
 
-        witness = occupancy()
-        candidates: dict[str, Functional] = {}
+        witness, reference = occupancy(), occupancy()
         cost = rng.normal(size=(n_states, n_actions))
-        candidates["linear"] = LinearCost(cost, limit=float(np.sum(cost * witness)) + 0.02 * rng.random())
-        reference = occupancy()
-        for name, kind in (("kl", KLDivergence), ("l2", L2Distance)):
-            exact = kind(reference, smoothing=0.0) if kind is KLDivergence else kind(reference)
-            limit = exact.value(witness) + 0.02 * rng.random()
-            candidates[name] = (
-                kind(reference, limit=limit, smoothing=0.0) if kind is KLDivergence else kind(reference, limit=limit)
-            )
+        candidates: dict[str, Functional] = {
+            "linear": LinearCost(cost),
+            "kl": KLDivergence(reference, smoothing=0.0),
+            "l2": L2Distance(reference),
+        }
         chosen = rng.permutation(list(candidates))[: int(rng.integers(0, 4))]
-        return cls(mdp, {str(name): candidates[str(name)] for name in chosen})
+        constraints = {
+            str(name): replace(candidates[name], limit=candidates[name].value(witness) + 0.02 * rng.random())
+            for name in chosen
+        }
+        return cls(mdp, constraints)
 
     def by_slsqp(self, *, starts: int = 3) -> float:
-        """Best entropy that SLSQP finds over softmax policies, among points that satisfy the constraints within 1e-6."""
+        """Best entropy that SLSQP finds over softmax policies, of points that satisfy the constraints within 1e-6."""
         mdp, entropy = self.mdp, Entropy(smoothing=0.0)
         shape = (mdp.n_states, mdp.n_actions)
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from constrained_maxent.errors import InvalidData, InvalidSetting
 from constrained_maxent.functionals import Entropy, KLDivergence, L2Distance, LinearCost
 from constrained_maxent.oracle import TabularMDP
-from constrained_maxent.oracle.program import OccupancyProgram, possible_pairs
+from constrained_maxent.oracle.flow import possible_pairs
+from constrained_maxent.oracle.program import OccupancyProgram
 
 few = settings(max_examples=30, deadline=None)
 # From state 0, action 0 stays and action 1 goes to 1; from 1 both lead to 2, where one stays. 3 is out of reach.
@@ -48,6 +49,10 @@ def policy_within(possible: np.ndarray, mdp: TabularMDP) -> np.ndarray:
     allowed = np.where(possible.any(axis=-1, keepdims=True), possible, True).astype(float)
     allowed /= allowed.sum(axis=-1, keepdims=True)
     return allowed[0] if mdp.horizon is None else allowed
+
+
+def assign(program: OccupancyProgram, occupancy: np.ndarray) -> None:
+    program.scaled.value = occupancy.reshape(-1)[program.cells] / program.unit
 
 
 class TestPossiblePairs:
@@ -96,16 +101,18 @@ class TestFlow:
         policy = np.random.default_rng(seed).dirichlet(np.ones(mdp.n_actions), size=shape)
         program = OccupancyProgram.of(mdp, scale)
         occupancy = mdp.occupancy(policy, scale=scale)
-        program.occupancy.value = occupancy.reshape(-1)[program.cells]
+        assign(program, occupancy)
         if mdp.horizon is not None:
             rho, steps = mdp.initial, []
             for pi in policy:
                 steps.append(rho[:, None] * pi)
                 rho = steps[-1].reshape(-1) @ mdp.transition
-            program.masses.value = np.array(steps)[program.possible]
+            (variable,) = program.masses.variables()
+            variable.value = np.ones(variable.size)
+            variable.value = np.array(steps)[program.possible] / program.masses.value
         for rule in program.flow:
-            assert np.abs(rule.violation()).max() <= 1e-12 * mdp.weighting(scale).full_mass
-        np.testing.assert_array_equal(program.table(program.occupancy.value), occupancy)
+            assert np.abs(rule.violation()).max() <= 1e-12
+        np.testing.assert_allclose(program.table(program.occupancy.value), occupancy, rtol=1e-14)
 
     @few
     @given(mdp=mdps, seed=st.integers(0, 2**32 - 1))
@@ -120,7 +127,7 @@ class TestFlow:
     def test_where_nothing_is_the_policy_is_uniform_within_the_support(self) -> None:
         support = np.array([[True, True], [False, True], [True, True], [True, True]])
         program = OccupancyProgram.of(line(), "normalised", support)
-        program.occupancy.value = np.array([0.75, 0.0, 0.0, 0.25, 0.25])
+        assign(program, np.array([[0.75, 0.0], [0.0, 0.0], [0.125, 0.125], [0.0, 0.0]]))
         assert program.policy().tolist() == [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5], [0.5, 0.5]]
 
 
@@ -139,19 +146,19 @@ class TestFunctionals:
         mdp = line(horizon=horizon)
         program = OccupancyProgram.of(mdp, "normalised")
         occupancy = mdp.occupancy(np.full((4, 2), 0.5))
-        program.occupancy.value = occupancy.reshape(-1)[program.cells]
+        assign(program, occupancy)
         value, definitions = program.express(functional)
         for definition in definitions:
             (difference,) = definition.args[0].variables()
-            difference.value = (occupancy - functional.table).reshape(-1)
-            assert np.abs(definition.violation()).max() <= 1e-15
+            difference.value = (occupancy - functional.table).reshape(-1) / program.unit
+            assert np.abs(definition.violation()).max() <= 1e-14
         assert float(value.value) == pytest.approx(functional.value(occupancy), rel=1e-12)
 
     @pytest.mark.parametrize("over", ["state-action", "state"])
     def test_entropies(self, over: Any) -> None:
         # Staying with probability 1/2: 2/3 in state 0, (1/2)(1/4)/(1-1/4) = 1/6 in state 1, the rest in state 2.
         program = OccupancyProgram.of(line(), "normalised")
-        program.occupancy.value = np.array([2 / 6, 2 / 6, 1 / 12, 1 / 12, 1 / 12, 1 / 12])
+        assign(program, np.array([[2 / 6, 2 / 6], [1 / 12, 1 / 12], [1 / 12, 1 / 12], [0.0, 0.0]]))
         masses = [2 / 3, 1 / 6, 1 / 6]
         expected = -sum(mass * math.log(mass) for mass in masses) + (math.log(2.0) if over == "state-action" else 0.0)
         assert float(program.goal(Entropy(over=over)).value) == pytest.approx(expected)

