@@ -31,6 +31,9 @@ from constrained_maxent.wrappers.tracker import OccupancyTracker, Pairing, check
 NEW_BATCH = "new_batch"
 """``reset(options={NEW_BATCH: True})`` forgets the batch under way: for an agent whose policy has just changed."""
 
+VOID = "physics_error"
+"""An episode is void if the ``info`` of its last step has this key and it is true: what led there was no physics."""
+
 
 class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """The foundation of every stack: objective and constraint wrappers above it declare what it optimises.
@@ -42,7 +45,8 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     and ``started_ago``: how many calls of ``step`` before the last one each trajectory's first action was taken.
 
     An episode ends when it is terminated or truncated, or by a bare ``reset()`` (then it counts as truncated). If that
-    completes a batch, the ``info`` of the reset carries it.
+    completes a batch, the ``info`` of the reset carries it. An episode whose last step has ``info["physics_error"]`` is
+    void: it counts for no batch, and its steps enter no estimate, except those that earlier batches of steps contain.
 
     Args:
         env: the environment. Costs must come from it or from wrappers below this one.
@@ -175,7 +179,10 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         except Exception:
             self._drop_fragment()
             raise
-        if done:
+        if done and info.get(VOID):
+            self._drop_fragment()
+            info["pseudo_reward_ready"] = False
+        elif done:
             self._end_trajectory(bool(terminated), bool(truncated))
         self._close_if_complete(info)
         self._needs_reset = done

@@ -27,7 +27,7 @@ from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.occupancy.spaces import as_row, as_rows
 from constrained_maxent.types import Batch, FloatArray, require_finite
 from constrained_maxent.wrappers.states import STATE_SPACE, LogProb, StateSource, check_source, states_of
-from constrained_maxent.wrappers.track_occupancy import NEW_BATCH, observed_cost
+from constrained_maxent.wrappers.track_occupancy import NEW_BATCH, VOID, observed_cost
 from constrained_maxent.wrappers.tracker import OccupancyTracker, Pairing, check_batch_size
 from constrained_maxent.wrappers.vector.recorder import Columns, VectorRecorder, join
 
@@ -42,7 +42,7 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
     action was taken.
 
     All three autoreset modes: in ``NEXT_STEP`` the ignored step after a reset is never recorded; in ``SAME_STEP`` the
-    last step's cost comes from ``final_info``; in ``DISABLED`` episodes start by
+    last step's cost and ``physics_error`` come from ``final_info``; in ``DISABLED`` episodes start by
     ``reset(options={"reset_mask": mask})``.
     After an error, all sub-environments must be reset.
 
@@ -223,14 +223,17 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
             goes_on = active & ~done
         next_states = self._states_after(observations, infos, goes_on)
 
+        void = self._void(done, infos)
+
         # Nothing is stored before everything has proved sound.
-        self._add_rewards(infos, parts, active)
+        self._add_rewards(infos, parts, active, void)
         columns = {"observation": self._rows, "action": action_rows}
         if states is not None:
             columns["state"] = states
         if log_probs is not None:
             columns["log_prob"] = log_probs
         recorder.record(columns | {_column(key): cost for key, cost in costs.items()})
+        recorder.drop(void)
         recorder.end(done, np.asarray(terminated, dtype=bool))
         self._observe(observations, rows, next_states)
         if self._autoreset_mode is AutoresetMode.SAME_STEP:
@@ -280,7 +283,22 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
             return live.at_cells(estimator.encode(rows, actions), costs)
         return live.at(self.tracker.points(rows, actions, costs, self._states, log_probs))
 
-    def _add_rewards(self, infos: dict[str, Any], parts: dict[str, FloatArray], active: NDArray[np.bool_]) -> None:
+    def _void(self, done: NDArray[np.bool_], infos: Mapping[str, Any]) -> NDArray[np.bool_]:
+        """The episodes that end in this step and count for nothing."""
+        reports = infos.get("final_info", {}) if self._autoreset_mode is AutoresetMode.SAME_STEP else infos
+        if VOID not in reports:
+            return np.zeros_like(done)
+        flagged = np.asarray(reports[VOID], dtype=bool) & reports.get(f"_{VOID}", done)
+        void: NDArray[np.bool_] = done & flagged
+        return void
+
+    def _add_rewards(
+        self,
+        infos: dict[str, Any],
+        parts: dict[str, FloatArray],
+        active: NDArray[np.bool_],
+        void: NDArray[np.bool_],
+    ) -> None:
         total = np.zeros(self.num_envs)
         for name, part in parts.items():
             if not active.all():
@@ -289,7 +307,7 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
             infos[f"pseudo_reward_{name}"] = part
             infos[f"_pseudo_reward_{name}"] = active
         infos["pseudo_reward"] = total
-        infos["pseudo_reward_ready"] = active & self._is_ready()
+        infos["pseudo_reward_ready"] = active & ~void & self._is_ready()
         infos["_pseudo_reward"] = infos["_pseudo_reward_ready"] = active
 
     def _is_ready(self) -> NDArray[np.bool_] | bool:
