@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gymnasium.error import DependencyNotInstalled
 
-INSTALL = 'run `pip install "constrained-maxent[control]"`, or `pip install "mujoco>=3.3,<4" dm_control`'
+INSTALL = 'run `pip install "mujoco>=3.3,<4" "dm_control>=1.0.30"`'
 
 try:
     import mujoco

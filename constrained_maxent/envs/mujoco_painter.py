@@ -116,7 +116,7 @@ class MujocoPainter:
             from gymnasium.envs.mujoco.mujoco_rendering import MujocoRenderer
         except ImportError as error:
             raise DependencyNotInstalled(
-                f'A window needs more ({error}): run `pip install "constrained-maxent[control]"`.'
+                f'A window needs more ({error}): run `pip install "gymnasium[mujoco]" "mujoco<4"`.'
             ) from error
         return MujocoRenderer(self.model, data, camera_id=0 if self.model.ncam else -1)
 
