@@ -28,6 +28,16 @@ def register_environments() -> None:
         entry_point="constrained_maxent.experiments.frozen_lake:make_frozen_lake",
         vector_entry_point="constrained_maxent.experiments.frozen_lake:make_frozen_lake_vector",
     )
+    _register(
+        "SafeCartpole-PGP-v0",
+        entry_point="constrained_maxent.experiments.control:make_cartpole",
+        vector_entry_point="constrained_maxent.experiments.control:make_cartpole_vector",
+    )
+    _register(
+        "PointMass-PGP-v0",
+        entry_point="constrained_maxent.experiments.control:make_point_mass",
+        vector_entry_point="constrained_maxent.experiments.control:make_point_mass_vector",
+    )
 
 
 def _register(env_id: str, *, entry_point: str, vector_entry_point: str) -> None:

@@ -57,11 +57,12 @@ def estimator_from_config(config: Mapping[str, Any]) -> OccupancyEstimator:
 def estimator_config(estimator: OccupancyEstimator | Mapping[str, Any]) -> dict[str, Any]:
     """Plain data that describes an unfitted estimator; what ``estimator_from_config`` takes.
 
-    An estimator of the user's own describes itself by its class.
+    An estimator of the user's own describes itself by its class. JSON has no tuples, so there are lists instead: an
+    environment's spec must equal itself after a round trip.
     """
     if isinstance(estimator, OccupancyEstimator):
         kind: str | type = type(estimator).__name__
         if _KINDS.get(type(estimator).__name__) is not type(estimator):
             kind = type(estimator)
-        return {"kind": kind, **estimator.get_params()}
-    return dict(estimator)
+        estimator = {"kind": kind, **estimator.get_params()}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in estimator.items()}
