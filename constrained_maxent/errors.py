@@ -23,6 +23,10 @@ class MissingCost(ConstrainedMaxentError, LookupError):
     """A constraint watches a cost that the environment did not report. A missing cost is never taken as 0."""
 
 
+class MissingState(ConstrainedMaxentError, LookupError):
+    """The occupancy is over a state that the environment did not report."""
+
+
 class NotFitted(ConstrainedMaxentError, RuntimeError):
     """An estimator is asked for an estimate before its first ``fit``."""
 

@@ -63,6 +63,7 @@ class Trajectory:
         weights: discount weights w_t of λ, ``(n_steps,)``; ones if not given.
         costs: c(s_t, a_t) by name, each ``(n_steps,)``; positive means bad.
         log_probs: log π(a_t|s_t) of the policy that acted, ``(n_steps,)``, or ``None`` where unknown.
+        states: what the occupancy is a density over, ``(n_steps, ...)``; ``None`` means the observations.
         start: time of the first step within its episode [steps]; above 0 for a later fragment of an episode.
         terminated: the environment ended the episode here.
         truncated: a time limit, or a reset, ended it.
@@ -77,6 +78,7 @@ class Trajectory:
     weights: FloatArray = None  # type: ignore[assignment]  # filled in below
     costs: Mapping[str, FloatArray] = field(default_factory=dict)
     log_probs: FloatArray | None = None
+    states: NDArray[Any] | None = None
     start: int = 0
     terminated: bool = False
     truncated: bool = False
@@ -104,6 +106,7 @@ class Batch:
         weights: discount weights w_t, ``(n_steps,)``; ones if not given.
         costs: by name, each ``(n_steps,)``.
         log_probs: ``(n_steps,)`` or ``None``.
+        states: what the occupancy is a density over, ``(n_steps, ...)``; ``None`` means the observations.
         starts: time of each trajectory's first step within its episode, ``(n_trajectories,)``; zeros if not given.
         terminated, truncated: how each trajectory ended, ``(n_trajectories,)``; a fragment whose episode goes on has
             neither.
@@ -121,6 +124,7 @@ class Batch:
     weights: FloatArray = None  # type: ignore[assignment]  # filled in below
     costs: Mapping[str, FloatArray] = field(default_factory=dict)
     log_probs: FloatArray | None = None
+    states: NDArray[Any] | None = None
     starts: IntArray = None  # type: ignore[assignment]
     terminated: NDArray[np.bool_] = None  # type: ignore[assignment]
     truncated: NDArray[np.bool_] = None  # type: ignore[assignment]
@@ -146,7 +150,10 @@ class Batch:
 
     @classmethod
     def from_trajectories(cls, trajectories: Sequence[Trajectory]) -> Batch:
-        """Put trajectories end to end. All must report the same costs; log-probabilities are kept if all have them."""
+        """Put trajectories end to end. All must report the same costs, and all or none have states.
+
+        Log-probabilities are kept if all have them.
+        """
         if not trajectories:
             raise InvalidData("A batch needs at least one trajectory.")
         names = set(trajectories[0].costs)
@@ -157,6 +164,9 @@ class Batch:
             if len(shapes) > 1:
                 raise InvalidData(f"All trajectories of a batch must have {column} of one shape, got {sorted(shapes)}.")
         log_probs = [t.log_probs for t in trajectories if t.log_probs is not None]
+        states = [t.states for t in trajectories if t.states is not None]
+        if len(states) not in (0, len(trajectories)) or len({rows.shape[1:] for rows in states}) > 1:
+            raise InvalidData("All trajectories of a batch must have states of one shape, or none.")
         return cls(
             observations=np.concatenate([t.observations for t in trajectories]),
             actions=np.concatenate([t.actions for t in trajectories]),
@@ -164,6 +174,7 @@ class Batch:
             weights=np.concatenate([t.weights for t in trajectories]),
             costs={name: np.concatenate([t.costs[name] for t in trajectories]) for name in sorted(names)},
             log_probs=np.concatenate(log_probs) if len(log_probs) == len(trajectories) else None,
+            states=np.concatenate(states) if states else None,
             starts=np.array([t.start for t in trajectories]),
             terminated=np.array([t.terminated for t in trajectories]),
             truncated=np.array([t.truncated for t in trajectories]),
@@ -200,6 +211,7 @@ class Batch:
             weights=self.weights[steps],
             costs={name: cost[steps] for name, cost in self.costs.items()},
             log_probs=None if self.log_probs is None else self.log_probs[steps],
+            states=None if self.states is None else self.states[steps],
             starts=self.starts[start:stop],
             terminated=self.terminated[start:stop],
             truncated=self.truncated[start:stop],
@@ -215,6 +227,7 @@ class Batch:
                 weights=weights,
                 costs={name: self.split(cost)[i] for name, cost in self.costs.items()},
                 log_probs=None if self.log_probs is None else self.split(self.log_probs)[i],
+                states=None if self.states is None else self.split(self.states)[i],
                 start=int(self.starts[i]),
                 terminated=bool(self.terminated[i]),
                 truncated=bool(self.truncated[i]),
@@ -236,6 +249,8 @@ def _validate_columns(record: Trajectory | Batch, n_steps: int) -> None:
         raise InvalidData(f"weights must not be negative, the smallest is {columns['weights'].min():g}.")
     if record.log_probs is not None:
         columns["log_probs"] = _scalar_column("log_probs", record.log_probs, n_steps)
+    if record.states is not None:
+        columns["states"] = _column("states", record.states, n_steps)
     for name, column in columns.items():
         object.__setattr__(record, name, column)
 
@@ -249,6 +264,7 @@ class Points:
         state_density: its state marginal d(s) there, same shape.
         cells: in finite spaces the cell's number s·|A| + a, same shape; ``None`` means all cells in order.
         observations, actions: the places themselves, for functionals that ask for them (continuous spaces).
+        states: what λ is a density over there, where it is one: the observations, unless the batch had states.
         costs: what the environment charged there, by name, same shape.
     """
 
@@ -257,6 +273,7 @@ class Points:
     cells: IntArray | None = None
     observations: NDArray[Any] | None = None
     actions: NDArray[Any] | None = None
+    states: NDArray[Any] | None = None
     costs: Mapping[str, FloatArray] = field(default_factory=dict)
 
 

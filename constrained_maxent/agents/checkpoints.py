@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 import numpy as np
 import torch
 
-from constrained_maxent.agents.rollouts import Environment, single_spaces
+from constrained_maxent.agents.rollouts import Environment, find_tracker, single_spaces
 from constrained_maxent.agents.settings import PGPSettings
 from constrained_maxent.errors import CheckpointMismatch, DamagedCheckpoint, InvalidSetting
 
@@ -132,24 +132,14 @@ def describe(env: Environment) -> dict[str, str]:
     }
 
 
-def _tracker(env: Environment) -> Any | None:
-    """What keeps the wrappers' state: the nearest attribute ``tracker`` in the stack, if there is one."""
-    layer: Any = env
-    while layer is not None:
-        if "tracker" in layer.__dict__:
-            return layer.tracker
-        layer = layer.__dict__.get("env")
-    return None
-
-
 def _tracker_state(env: Environment) -> dict[str, Any] | None:
-    tracker = _tracker(env)
+    tracker = find_tracker(env)
     state: dict[str, Any] | None = None if tracker is None else tracker.state_dict()
     return state
 
 
 def _load_tracker_state(env: Environment, state: Mapping[str, Any] | None) -> None:
-    tracker = _tracker(env)
+    tracker = find_tracker(env)
     if (tracker is None) != (state is None):
         here, there = ("without", "with") if tracker is None else ("with", "without")
         raise CheckpointMismatch(

@@ -8,6 +8,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import torch
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
@@ -75,8 +76,20 @@ def one_action(space: gym.Space[Any], actions: NDArray[Any]) -> Any:
     return int(actions[0]) if isinstance(space, gym.spaces.Discrete) else np.asarray(actions[0])
 
 
+def find_tracker(env: Environment) -> Any | None:
+    """What keeps the wrappers' state: the nearest attribute ``tracker`` in the stack, if there is one."""
+    layer: Any = env
+    while layer is not None:
+        if "tracker" in layer.__dict__:
+            return layer.tracker
+        layer = layer.__dict__.get("env")
+    return None
+
+
 class Collector:
     """Steps an environment with a policy until its wrappers say that a batch is complete.
+
+    Meanwhile the wrappers know log π of the policy, for estimates λ̂(s,a) = d̂(s)·π(a|s).
 
     Args:
         env: a wrapped environment, scalar or vector.
@@ -95,6 +108,7 @@ class Collector:
             )
         self.num_envs = 1 if self._vector is None else self._vector.num_envs
         self._rows: NDArray[Any] | None = None
+        self._latest: tuple[NDArray[Any], NDArray[Any]]
         self._scalar_episode_is_over = False
 
     def restart(self, *, seed: int) -> None:
@@ -109,6 +123,25 @@ class Collector:
         Raises:
             InvalidSetting: nothing in the environment hands over pseudo-rewards and batches of all sub-environments.
         """
+        tracker = find_tracker(self.env)
+        # Where λ̂ is a density over states, the wrappers ask for log π; a table of λ̂ needs none.
+        if tracker is None or tracker.estimator.table_shape() is not None:
+            return self._collect(policy, rng)
+        before = tracker.policy_log_prob
+        tracker.policy_log_prob = lambda rows, actions: self._log_probs(policy)
+        try:
+            return self._collect(policy, rng)
+        finally:
+            tracker.policy_log_prob = before
+
+    def _log_probs(self, policy: Policy) -> FloatArray:
+        """Log π of the raw actions sampled last, ``(num_envs,)``: exact at the bounds, where squashed ones are not."""
+        rows, raw = self._latest
+        with torch.no_grad():
+            log_probs: FloatArray = policy.log_prob(rows, raw).double().cpu().numpy()
+        return log_probs
+
+    def _collect(self, policy: Policy, rng: np.random.Generator) -> Rollout:
         assert self._rows is not None, "restart() comes first"
         rows: list[NDArray[Any]] = []
         actions: list[NDArray[Any]] = []
@@ -119,6 +152,7 @@ class Collector:
                 self._rows = self._as_rows(self.env.reset()[0])
                 self._scalar_episode_is_over = False
             raw = policy.sample(self._rows, rng)
+            self._latest = self._rows, raw
             rows.append(self._rows)
             actions.append(raw)
             observation, terminated, truncated, info = self._step(policy.to_env(raw))

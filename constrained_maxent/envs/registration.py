@@ -12,11 +12,31 @@ def register_environments() -> None:
         entry_point="constrained_maxent.envs.frozen_lake:SafeFrozenLake",
         vector_entry_point="constrained_maxent.envs.frozen_lake_vector:SafeFrozenLakeVector",
     )
+    _register(
+        "SafeCartpole-v0",
+        entry_point="constrained_maxent.envs.cartpole:SafeCartpole",
+        vector_entry_point="constrained_maxent.envs.cartpole:SafeCartpoleVector",
+    )
+    _register(
+        "PointMass-v0",
+        entry_point="constrained_maxent.envs.point_mass:PointMass",
+        vector_entry_point="constrained_maxent.envs.point_mass:PointMassVector",
+    )
     # The stacks live above the environments; entry points as strings keep imports pointing one way.
     _register(
         "FrozenLake-PGP-v0",
         entry_point="constrained_maxent.experiments.frozen_lake:make_frozen_lake",
         vector_entry_point="constrained_maxent.experiments.frozen_lake:make_frozen_lake_vector",
+    )
+    _register(
+        "SafeCartpole-PGP-v0",
+        entry_point="constrained_maxent.experiments.control:make_cartpole",
+        vector_entry_point="constrained_maxent.experiments.control:make_cartpole_vector",
+    )
+    _register(
+        "PointMass-PGP-v0",
+        entry_point="constrained_maxent.experiments.control:make_point_mass",
+        vector_entry_point="constrained_maxent.experiments.control:make_point_mass_vector",
     )
 
 

@@ -16,6 +16,7 @@ from constrained_maxent.functionals import LinearCost
 from constrained_maxent.occupancy import estimator_config, estimator_from_config
 from constrained_maxent.types import Batch, Trajectory
 from constrained_maxent.wrappers import find_tracker
+from constrained_maxent.wrappers.states import STATE_SPACE
 
 
 @dataclass(frozen=True)
@@ -59,12 +60,15 @@ def evaluate_rollouts(env: Environment, agent: PGP, *, n_episodes: int, seed: in
     finally:
         tracker.load_state_dict(before)
     batch = Batch.from_trajectories(trajectories)
-    # Memory would mix in the occupancy of training.
-    config = {name: value for name, value in estimator_config(tracker.estimator).items() if name != "memory"}
-    estimator = estimator_from_config(config).bind(*single_spaces(env)).fit(batch)
+    # Memory and buffer would mix in the occupancy of training.
+    config = estimator_config(tracker.estimator)
+    own = {name: value for name, value in config.items() if name not in ("memory", "buffer_size")}
+    observation_space, action_space = single_spaces(env)
+    state_space = observation_space if batch.states is None else STATE_SPACE
+    estimator = estimator_from_config(own).bind(state_space, action_space).fit(batch)
     measure = estimator.measure()
     evaluation = tracker.problem.evaluate(measure)
-    points = estimator.points(batch.observations, batch.actions, batch.costs)
+    points = estimator.points_of(batch)
     constraints = {}
     for name, constraint in tracker.problem.constraints.items():
         functional = constraint.functional

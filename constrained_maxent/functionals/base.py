@@ -53,7 +53,12 @@ class Functional(ABC):
         """
         measure = as_measure(occupancy)
         points = measure.points if at is None else at
-        return np.broadcast_to(self._derivative(measure, points), points.density.shape)
+        derivative = self._derivative(measure, points)
+        if derivative.shape != points.density.shape:
+            return np.broadcast_to(derivative, points.density.shape)
+        derivative = derivative.view()
+        derivative.flags.writeable = False
+        return derivative
 
     @abstractmethod
     def _value(self, measure: Measure) -> float: ...

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from constrained_maxent.errors import InvalidData
+from constrained_maxent.errors import InvalidData, UnsupportedSpace
 from constrained_maxent.functionals.base import Functional, check_smoothing, check_table, frozen_table, table_at
 from constrained_maxent.types import FloatArray, Measure, Points
 
@@ -20,7 +21,8 @@ class KLDivergence(Functional):
     finite where the reference is 0 and λ is not; ``smoothing=0`` is the divergence itself, infinite there.
 
     Args:
-        reference: λ_ref(s, a), ``(n_states, n_actions)``, not negative.
+        reference: λ_ref(s, a), a table ``(n_states, n_actions)``, not negative; or a function that gives λ_ref at any
+            :class:`~constrained_maxent.types.Points`, in their shape: a density in continuous spaces.
         limit: the constraint reads KL ≤ ``limit`` [nats].
         smoothing: σ ≥ 0, in units of λ.
 
@@ -28,21 +30,33 @@ class KLDivergence(Functional):
     0.0
     """
 
-    reference: ArrayLike
+    reference: ArrayLike | Callable[[Points], FloatArray]
     smoothing: float = 1e-6
-    _reference: FloatArray = field(init=False, repr=False)
+    _reference: FloatArray | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         check_smoothing(self.smoothing)
         super().__post_init__()
+        if callable(self.reference):
+            return
         reference = frozen_table("reference", self.reference)
         if reference.size and reference.min() < 0.0:
             raise InvalidData("reference must be an occupancy: its entries must not be negative.")
         object.__setattr__(self, "_reference", reference)
 
+    def _reference_at(self, points: Points) -> FloatArray:
+        if callable(self.reference):
+            density = np.asarray(self.reference(points), dtype=np.float64)
+            if density.shape != points.density.shape or not (density >= 0.0).all():
+                raise InvalidData(
+                    f"The reference must give numbers ≥ 0 of shape {points.density.shape}, got shape {density.shape}."
+                )
+            return density
+        return table_at(self.table, points)
+
     def _log_ratio(self, points: Points) -> FloatArray:
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.log(points.density + self.smoothing) - np.log(table_at(self._reference, points) + self.smoothing)
+            ratio = np.log(points.density + self.smoothing) - np.log(self._reference_at(points) + self.smoothing)
         # 0/0 with sigma = 0: such a cell adds nothing to the value.
         return np.where(np.isnan(ratio), 0.0, ratio)
 
@@ -58,8 +72,15 @@ class KLDivergence(Functional):
 
     @property
     def table(self) -> FloatArray:
-        """λ_ref(s, a), ``(n_states, n_actions)``, read-only."""
+        """λ_ref(s, a), ``(n_states, n_actions)``, read-only.
+
+        Raises:
+            UnsupportedSpace: the reference is a function.
+        """
+        if self._reference is None:
+            raise UnsupportedSpace("This needs the reference as a table (n_states, n_actions), not as a function.")
         return self._reference
 
     def check(self, n_states: int, n_actions: int) -> None:
-        check_table("reference", self._reference, n_states, n_actions)
+        if self._reference is not None:
+            check_table("reference", self._reference, n_states, n_actions)

@@ -51,7 +51,10 @@ class Entropy(Functional):
     def _derivative(self, measure: Measure, points: Points) -> FloatArray:
         density = self._density(points)
         smoothed = density + self.smoothing
+        if self.smoothing > 0.0:
+            smooth: FloatArray = -np.log(smoothed) - density / smoothed
+            return smooth
         with np.errstate(divide="ignore", invalid="ignore"):
-            # sigma = 0 at an empty cell: the derivative of -x log x at 0 is +inf.
+            # At an empty cell: the derivative of -x log x at 0 is +inf.
             share = np.where(smoothed > 0.0, density / smoothed, 1.0)
             return -np.log(smoothed) - share

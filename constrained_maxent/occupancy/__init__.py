@@ -5,22 +5,36 @@ from typing import Any
 
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.occupancy.base import OccupancyEstimator
+from constrained_maxent.occupancy.continuous import ContinuousEstimator
 from constrained_maxent.occupancy.counts import Counts
+from constrained_maxent.occupancy.from_scikit_learn import FromScikitLearn
+from constrained_maxent.occupancy.gaussian_mixture import GaussianMixture
+from constrained_maxent.occupancy.gaussians import Gaussians
+from constrained_maxent.occupancy.neighbours import NearestNeighbours
 from constrained_maxent.occupancy.spaces import FiniteSpace
+from constrained_maxent.occupancy.torch_mixture import TorchGaussianMixture
 from constrained_maxent.occupancy.weighting import Scale, Weighting
 
 __all__ = [
+    "ContinuousEstimator",
     "Counts",
     "FiniteSpace",
+    "FromScikitLearn",
+    "GaussianMixture",
+    "Gaussians",
+    "NearestNeighbours",
     "OccupancyEstimator",
     "Scale",
+    "TorchGaussianMixture",
     "Weighting",
     "estimator_config",
     "estimator_from_config",
 ]
 
 
-_KINDS: dict[str, type[OccupancyEstimator]] = {"Counts": Counts}
+_KINDS: dict[str, type[OccupancyEstimator]] = {
+    kind.__name__: kind for kind in (Counts, GaussianMixture, TorchGaussianMixture, NearestNeighbours, FromScikitLearn)
+}
 
 
 def estimator_from_config(config: Mapping[str, Any]) -> OccupancyEstimator:
@@ -43,7 +57,8 @@ def estimator_from_config(config: Mapping[str, Any]) -> OccupancyEstimator:
 def estimator_config(estimator: OccupancyEstimator | Mapping[str, Any]) -> dict[str, Any]:
     """Plain data that describes an unfitted estimator; what ``estimator_from_config`` takes.
 
-    An estimator of the user's own describes itself by its class.
+    An estimator of the user's own describes itself by its class. JSON has no tuples, so there are lists instead: an
+    environment's spec must equal itself after a round trip.
 
     Raises:
         InvalidSetting: neither an estimator nor plain data.
@@ -52,7 +67,7 @@ def estimator_config(estimator: OccupancyEstimator | Mapping[str, Any]) -> dict[
         kind: str | type = type(estimator).__name__
         if _KINDS.get(type(estimator).__name__) is not type(estimator):
             kind = type(estimator)
-        return {"kind": kind, **estimator.get_params()}
-    if not isinstance(estimator, Mapping):
+        estimator = {"kind": kind, **estimator.get_params()}
+    elif not isinstance(estimator, Mapping):
         raise InvalidSetting(f"estimator={estimator!r} must be an estimator, such as occupancy.Counts(memory=0.9).")
-    return dict(estimator)
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in estimator.items()}

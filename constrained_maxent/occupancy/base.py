@@ -51,9 +51,28 @@ class OccupancyEstimator(ABC):
 
     @abstractmethod
     def points(
-        self, observations: NDArray[Any], actions: NDArray[Any], costs: Mapping[str, FloatArray] | None = None
+        self,
+        observations: NDArray[Any],
+        actions: NDArray[Any],
+        costs: Mapping[str, FloatArray] | None = None,
+        *,
+        states: NDArray[Any] | None = None,
+        log_probs: FloatArray | None = None,
     ) -> Points:
-        """λ̂ at the given places, as functionals want it."""
+        """λ̂ at the given places, as functionals want it.
+
+        Args:
+            observations, actions: the places, ``(n, ...)``.
+            costs: what was charged there, by name, ``(n,)``.
+            states: the states there, ``(n, ...)``, where batches have them; given only then.
+            log_probs: log π(a|s) there, ``(n,)``, where it is known; given only then.
+        """
+
+    def points_of(self, batch: Batch) -> Points:
+        """λ̂ at every step of a batch."""
+        known = {"states": batch.states, "log_probs": batch.log_probs}
+        given = {name: column for name, column in known.items() if column is not None}
+        return self.points(batch.observations, batch.actions, batch.costs, **given)
 
     @abstractmethod
     def measure(self) -> Measure:

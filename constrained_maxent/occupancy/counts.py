@@ -129,7 +129,13 @@ class Counts(OccupancyEstimator):
         return log_density(self.points(observations, actions).density, self.mass_)
 
     def points(
-        self, observations: NDArray[Any], actions: NDArray[Any], costs: Mapping[str, FloatArray] | None = None
+        self,
+        observations: NDArray[Any],
+        actions: NDArray[Any],
+        costs: Mapping[str, FloatArray] | None = None,
+        *,
+        states: NDArray[Any] | None = None,
+        log_probs: FloatArray | None = None,
     ) -> Points:
         return self.points_at(self.encode(observations, actions), costs)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -26,7 +27,8 @@ def check_estimator(
     Args:
         estimator: an unfitted example; the checks work on copies made from its ``get_params()``.
         batch: data to fit, with positive weights; of two trajectories or more, or what it remembers goes untested.
-        observation_space: space of the batch's observations.
+            If it has states, the density is checked over them; log-probabilities are left out.
+        observation_space: space of the batch's observations, or of its states if it has them.
         action_space: space of its actions.
 
     Raises:
@@ -37,6 +39,8 @@ def check_estimator(
     >>> from constrained_maxent.occupancy import Counts
     >>> check_estimator(Counts(memory=0.5), batch, space, space)
     """
+    # Without log π a density of the state stands alone, so that all views must tell the same.
+    batch = replace(batch, log_probs=None)
 
     def bound() -> OccupancyEstimator:
         made = _same_parameters(estimator)
@@ -81,8 +85,8 @@ def _same_parameters(estimator: OccupancyEstimator) -> OccupancyEstimator:
 def _refuses_before_fit(estimator: OccupancyEstimator, batch: Batch) -> None:
     require(not estimator.is_fitted, "an estimator must not be fitted before fit")
     for name, arguments in {
-        "log_prob": (batch.observations, batch.actions),
-        "points": (batch.observations, batch.actions),
+        "log_prob": (_places(batch), batch.actions),
+        "points": (_places(batch), batch.actions),
         "measure": (),
     }.items():
         try:
@@ -105,7 +109,7 @@ def _is_an_estimate(estimator: OccupancyEstimator, batch: Batch) -> None:
         known.keys() == costs.keys() and all(np.isclose(known[name], costs[name], rtol=1e-9) for name in costs),
         f"expected_costs_ must be Σ weights · cost / n_episodes = {costs} after the first fit, got {known}",
     )
-    log_prob = estimator.log_prob(batch.observations, batch.actions)
+    log_prob = estimator.log_prob(_places(batch), batch.actions)
     require(
         isinstance(log_prob, np.ndarray) and log_prob.shape == (batch.n_steps,) and log_prob.dtype == np.float64,
         f"log_prob must return float64 of shape ({batch.n_steps},), one number per step",
@@ -120,8 +124,8 @@ def _views_agree(
     estimator: OccupancyEstimator, batch: Batch, observation_space: gym.Space[Any], action_space: gym.Space[Any]
 ) -> None:
     """``log_prob``, ``points`` and ``measure`` tell the same λ̂."""
-    points, measure = estimator.points(batch.observations, batch.actions, batch.costs), estimator.measure()
-    density = estimator.mass_ * np.exp(estimator.log_prob(batch.observations, batch.actions))
+    points, measure = estimator.points_of(batch), estimator.measure()
+    density = estimator.mass_ * np.exp(estimator.log_prob(_places(batch), batch.actions))
     require(
         points.density.shape == points.state_density.shape == (batch.n_steps,),
         f"points must have density and state_density of shape ({batch.n_steps},)",
@@ -137,6 +141,7 @@ def _views_agree(
         equal(dict(measure.expected_costs), dict(estimator.expected_costs_)), "measure() must carry expected_costs_"
     )
     if estimator.table_shape() is None:
+        _speaks_anywhere(estimator, batch, observation_space)
         return
     require(bool((points.state_density >= points.density * (1.0 - 1e-9)).all()), "state_density must be Σ_a density")
     cells = estimator.encode(batch.observations, batch.actions)
@@ -146,6 +151,27 @@ def _views_agree(
         rows = [np.asarray(as_row(*pair))[None] for pair in ((observation_space, observation), (action_space, action))]
         require(estimator.cell(observation, action) == estimator.encode(*rows)[0], "cell and encode must number alike")
     require(np.allclose(_weights_at(measure, cells), density, rtol=1e-9), "measure() and log_prob must agree on cells")
+
+
+def _speaks_anywhere(estimator: OccupancyEstimator, batch: Batch, observation_space: gym.Space[Any]) -> None:
+    """A density is a number at one place as at many, and however far away."""
+    if not isinstance(observation_space, gym.spaces.Box):
+        return
+    places, actions = _places(batch), batch.actions
+    one = estimator.log_prob(places[:1], actions[:1])
+    many = estimator.log_prob(places, actions)
+    require(np.allclose(one, many[:1], rtol=1e-9, atol=1e-9), "log_prob must be the same for one place as among many")
+    far = estimator.log_prob(places + 1e6, actions)
+    require(not np.isnan(far).any(), "log_prob must not be NaN far away")
+    measured = estimator.measure().points
+    require(
+        bool(np.isfinite(measured.density).all() and np.isfinite(measured.state_density).all()),
+        "the densities of measure() must be finite",
+    )
+
+
+def _places(batch: Batch) -> Any:
+    return batch.observations if batch.states is None else batch.states
 
 
 def _weights_at(measure: Measure, cells: IntArray) -> FloatArray:
@@ -159,7 +185,7 @@ def _weights_at(measure: Measure, cells: IntArray) -> FloatArray:
 def _same_estimate(first: OccupancyEstimator, second: OccupancyEstimator, batch: Batch, message: str) -> None:
     for estimator in (first, second):
         require(estimator.is_fitted, f"{message}: there is no estimate")
-    one, other = (estimator.log_prob(batch.observations, batch.actions) for estimator in (first, second))
+    one, other = (estimator.log_prob(_places(batch), batch.actions) for estimator in (first, second))
     require(np.array_equal(one, other), f"{message}: log_prob differs")
     require(first.mass_ == second.mass_, f"{message}: mass_ is {first.mass_} and {second.mass_}")
     require(first.expected_costs_ == second.expected_costs_, f"{message}: expected_costs_ differ")

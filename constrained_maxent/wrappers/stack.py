@@ -17,6 +17,7 @@ from constrained_maxent.wrappers.convex_constraint import ConvexConstraint
 from constrained_maxent.wrappers.cost_constraint import CostConstraint
 from constrained_maxent.wrappers.entropy_objective import EntropyObjective
 from constrained_maxent.wrappers.pseudo_reward import PseudoReward
+from constrained_maxent.wrappers.states import LogProb, StateSource
 from constrained_maxent.wrappers.track_occupancy import TrackOccupancy
 from constrained_maxent.wrappers.tracker import Pairing
 
@@ -41,6 +42,8 @@ def constrain(
     horizon: int | None = None,
     scale: Scale = "normalised",
     pairing: Pairing = "same",
+    state: StateSource | None = None,
+    policy_log_prob: LogProb | None = None,
     replace_reward: bool = True,
 ) -> Any:
     """``TrackOccupancy``, the objective, the constraints and ``PseudoReward`` around an environment, scalar or vector.
@@ -49,7 +52,8 @@ def constrain(
         env: the environment; what comes back is of the same kind.
         objective: the entropy to maximise; ``Entropy()`` if not given.
         constraints: by name, each a functional with its limit and the penalty that enforces it.
-        estimator, episodes_per_batch, steps_per_batch, discount, horizon, scale, pairing: see ``TrackOccupancy``.
+        estimator, episodes_per_batch, steps_per_batch, discount, horizon, scale, pairing, state, policy_log_prob: see
+            ``TrackOccupancy``.
         replace_reward: whether the reward becomes the pseudo-reward; ``info["pseudo_reward"]`` is there in any case.
 
     Returns:
@@ -85,6 +89,8 @@ def constrain(
         horizon=horizon,
         scale=scale,
         pairing=pairing,
+        state=state,
+        policy_log_prob=policy_log_prob,
     )
     stack = kit.EntropyObjective(stack, over=entropy.over, smoothing=entropy.smoothing)
     for name, constraint in (constraints or {}).items():

@@ -25,10 +25,14 @@ from constrained_maxent.occupancy import (
 from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.occupancy.spaces import as_row
 from constrained_maxent.types import Batch, require_finite
+from constrained_maxent.wrappers.states import STATE_SPACE, LogProb, StateSource, check_source, state_of
 from constrained_maxent.wrappers.tracker import OccupancyTracker, Pairing, check_batch_size
 
 NEW_BATCH = "new_batch"
 """``reset(options={NEW_BATCH: True})`` forgets the batch under way: for an agent whose policy has just changed."""
+
+VOID = "physics_error"
+"""An episode is void if the ``info`` of its last step has this key and it is true: what led there was no physics."""
 
 
 class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -41,7 +45,8 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     and ``started_ago``: how many calls of ``step`` before the last one each trajectory's first action was taken.
 
     An episode ends when it is terminated or truncated, or by a bare ``reset()`` (then it counts as truncated). If that
-    completes a batch, the ``info`` of the reset carries it.
+    completes a batch, the ``info`` of the reset carries it. An episode whose last step has ``info["physics_error"]`` is
+    void: it counts for no batch, and its steps enter no estimate, except those that earlier batches of steps contain.
 
     Args:
         env: the environment. Costs must come from it or from wrappers below this one.
@@ -52,9 +57,15 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         horizon: steps of the longest episode [steps]; found out from the environment if not given.
         scale: ``"normalised"`` or ``"truncated"``.
         pairing: ``"same"``, ``"split"`` or ``"previous"``: which estimate goes with which reward.
+        state: what a density over continuous states is over: a function of one observation, or the name of a key of
+            ``info`` (of ``reset`` as well). The observation itself, if not given; but one that is redundant, such as
+            sine and cosine of an angle, has no density.
+        policy_log_prob: log π(a|s) as a function of observations and actions, ``(n, ...)`` each: densities of the state
+            become λ̂(s,a) = d̂(s)·π(a|s). An agent may also set the tracker's ``policy_log_prob`` later.
 
     Raises:
         InvalidSetting: arguments out of range.
+        MissingState: from ``reset`` and ``step``, if ``info`` lacks the state.
         UnsupportedSpace: the estimator cannot handle a space.
         MissingCost, NonFiniteValue, InvalidData: from ``step``, if the environment misbehaves. The episode is forgotten
             as far as no estimate contains it yet, and ``reset`` makes the environment usable again.
@@ -79,6 +90,8 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         horizon: int | None = None,
         scale: Scale = "normalised",
         pairing: Pairing = "same",
+        state: StateSource | None = None,
+        policy_log_prob: LogProb | None = None,
     ) -> None:
         config = estimator_config(Counts() if estimator is None else estimator)
         RecordConstructorArgs.__init__(
@@ -90,19 +103,27 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             horizon=horizon,
             scale=scale,
             pairing=pairing,
+            state=state,
+            policy_log_prob=policy_log_prob,
         )
         gym.Wrapper.__init__(self, env)
         check_batch_size(episodes_per_batch, steps_per_batch, pairing=pairing)
+        check_source(state)
         weighting = Weighting(discount, find_horizon(env) if horizon is None else horizon, scale)
-        bound = estimator_from_config(config).bind(env.observation_space, env.action_space)
+        bound = estimator_from_config(config).bind(
+            env.observation_space if state is None else STATE_SPACE, env.action_space
+        )
         self.tracker = OccupancyTracker(bound, weighting, pairing=pairing)
         """The engine: estimate, problem, iteration."""
+        self.tracker.policy_log_prob = policy_log_prob
+        self._source = state
         self._episodes_per_batch = episodes_per_batch
         self._steps_per_batch = steps_per_batch
         self._has_cells = bound.table_shape() is not None
         self._has_functions = False
         self._observation: Any = None
-        self._state_row: Any = None
+        self._observation_row: Any = None
+        self._state: Any = None
         self._needs_reset = True
         self._time = 0
         self._calls = 0
@@ -111,6 +132,8 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def _forget_batch(self) -> None:
         self._observations: list[Any] = []
         self._actions: list[Any] = []
+        self._states: list[Any] = []
+        self._log_probs: list[float] = []
         self._costs: dict[str, list[float]] = {key: [] for key in self.tracker.cost_sources}
         self._lengths: list[int] = []
         self._starts: list[int] = []
@@ -131,7 +154,7 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         new_batch = bool(options.pop(NEW_BATCH, False))
         observation, info = self.env.reset(seed=seed, options=options or None)
         self._needs_reset = True
-        self._observe(observation)
+        self._observe(observation, info)
         if new_batch:
             self._forget_batch()
             self.tracker.restart_batch()
@@ -150,13 +173,16 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         taken = action if isinstance(action, (int, np.integer)) else deepcopy(action)
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._needs_reset = True  # until the step has proved sound
+        done = bool(terminated or truncated)
         try:
-            self._record(taken, observation, reward, info)
+            self._record(taken, observation, reward, info, done)
         except Exception:
             self._drop_fragment()
             raise
-        done = bool(terminated or truncated)
-        if done:
+        if done and info.get(VOID):
+            self._drop_fragment()
+            info["pseudo_reward_ready"] = False
+        elif done:
             self._end_trajectory(bool(terminated), bool(truncated))
         self._close_if_complete(info)
         self._needs_reset = done
@@ -164,9 +190,11 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     # Recording.
 
-    def _observe(self, observation: Any) -> None:
-        """Keep what the next action will be taken on."""
-        self._state_row = self._checked_row(observation)
+    def _observe(self, observation: Any, info: Mapping[str, Any], *, is_last: bool = False) -> None:
+        """Keep what the next action will be taken on; after an episode's last step there is none."""
+        self._observation_row = self._checked_row(observation)
+        if self._source is not None and not is_last:
+            self._state = state_of(self._source, observation, info)
         # Only cost functions see observations as they are; environments may reuse their buffers.
         self._observation = deepcopy(observation) if self._has_functions else None
 
@@ -176,7 +204,7 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             require_finite("The observation", row)
         return row
 
-    def _record(self, action: Any, observation: Any, reward: SupportsFloat, info: dict[str, Any]) -> None:
+    def _record(self, action: Any, observation: Any, reward: SupportsFloat, info: dict[str, Any], done: bool) -> None:
         tracker = self.tracker
         horizon = tracker.weighting.horizon
         if horizon is not None and self._time >= horizon:
@@ -187,13 +215,20 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             key: observed_cost(source, self._observation, action, observation, info)
             for key, source in tracker.cost_sources.items()
         }
-        state_row, action_row = self._state_row, as_row(self.env.action_space, action)
-        parts = self._parts(state_row, action_row, costs)
-        self._observe(observation)
+        row, state, action_row = self._observation_row, self._state, as_row(self.env.action_space, action)
+        log_probs = None
+        if tracker.policy_log_prob is not None:
+            log_probs = tracker.log_probs(np.asarray(row)[None], np.asarray(action_row)[None])
+        parts = self._parts(row, action_row, costs, log_probs)
+        self._observe(observation, info, is_last=done)
 
         # Nothing is stored before everything has proved sound.
-        self._observations.append(state_row)
+        self._observations.append(row)
         self._actions.append(action_row)
+        if state is not None:
+            self._states.append(state)
+        if log_probs is not None:
+            self._log_probs.append(log_probs.item())
         for key, cost in costs.items():
             self._costs[key].append(cost)
         self._fragment += 1
@@ -207,19 +242,21 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         info["pseudo_reward"] = total
         info["pseudo_reward_ready"] = tracker.live_is_ready
 
-    def _parts(self, state_row: Any, action_row: Any, costs: Mapping[str, float]) -> dict[str, float]:
+    def _parts(self, row: Any, action_row: Any, costs: Mapping[str, float], log_probs: Any) -> dict[str, float]:
         """The live pseudo-reward by parts. Raises InvalidData: observation or action is outside its space."""
         live, estimator = self.tracker.live, self.tracker.estimator
-        if live is not None and live.is_tabular and type(state_row) is type(action_row) is int:
-            return live.at_cell(estimator.cell(state_row, action_row), costs)
-        rows = np.asarray(state_row)[None], np.asarray(action_row)[None]
+        if live is not None and live.is_tabular and type(row) is type(action_row) is int:
+            return live.at_cell(estimator.cell(row, action_row), costs)
+        rows = np.asarray(row)[None], np.asarray(action_row)[None]
         if live is None:
             if self._has_cells:
                 estimator.encode(*rows)
             return dict.fromkeys(self.tracker.problem.term_names, 0.0)
         if live.is_tabular:
             return live.at_cell(int(estimator.encode(*rows)[0]), costs)
-        parts = live.at(estimator.points(*rows, {key: np.array([cost]) for key, cost in costs.items()}))
+        states = None if self._state is None else self._state[None]
+        charged = {key: np.array([cost]) for key, cost in costs.items()}
+        parts = live.at(self.tracker.points(*rows, charged, states, log_probs))
         return {name: float(part[0]) for name, part in parts.items()}
 
     # Trajectories and batches.
@@ -227,8 +264,8 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def _drop_fragment(self) -> None:
         """Forget the steps of the unfinished trajectory."""
         if self._fragment:
-            for column in (self._observations, self._actions, *self._costs.values()):
-                del column[-self._fragment :]
+            for column in (self._observations, self._actions, self._states, self._log_probs, *self._costs.values()):
+                del column[-self._fragment :]  # of columns in use; the others are empty
             self._fragment = 0
 
     def _end_trajectory(self, terminated: bool, truncated: bool) -> None:
@@ -285,6 +322,8 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             lengths=lengths,
             weights=weights,
             costs={key: np.array(cost) for key, cost in self._costs.items()},
+            log_probs=np.array(self._log_probs) if self._log_probs else None,
+            states=np.array(self._states) if self._states else None,
             starts=starts,
             terminated=terminated,
             truncated=truncated,

@@ -15,7 +15,8 @@ from constrained_maxent.functionals.linear import CostFunction
 from constrained_maxent.occupancy import OccupancyEstimator, Weighting
 from constrained_maxent.penalties import Penalty
 from constrained_maxent.problem import Constraint, Evaluation, Problem, PseudoReward
-from constrained_maxent.types import Batch, FloatArray, IntArray
+from constrained_maxent.types import Batch, FloatArray, IntArray, Points, as_array, require_finite
+from constrained_maxent.wrappers.states import LogProb
 
 Pairing = Literal["split", "same", "previous"]
 """Which estimate goes with which reward: fitted on the batch's first half and used on its second (the paper's
@@ -37,6 +38,10 @@ class OccupancyTracker:
         live_is_ready: whether ``live`` belongs to the gradient of the policy that acts now.
         cost_sources: where each recorded cost comes from: a key of ``info``, or a function.
         last_batch: the batch closed last.
+        policy_log_prob: log π(a|s) of the policy that acts, for estimates λ̂(s,a) = d̂(s)·π(a|s); ``None`` where
+            unknown. Called once with every step, with the rows recorded for it; an agent that keeps pre-squashing
+            actions may put a function here that returns what it knows of the actions it has just sampled. Change it
+            only where a batch begins.
     """
 
     def __init__(self, estimator: OccupancyEstimator, weighting: Weighting, *, pairing: Pairing) -> None:
@@ -51,6 +56,7 @@ class OccupancyTracker:
         self.live_is_ready = False
         self.cost_sources: dict[str, str | CostFunction] = {}
         self.last_batch: Batch | None = None
+        self.policy_log_prob: LogProb | None = None
         self._evaluation: Evaluation | None = None
         self._half_is_fitted = False
         self._is_open = True
@@ -95,6 +101,36 @@ class OccupancyTracker:
     def seal(self) -> None:
         """The environment is in use: nothing more can be declared."""
         self._is_open = False
+
+    # Steps.
+
+    def log_probs(self, observations: NDArray[Any], actions: NDArray[Any]) -> FloatArray | None:
+        """Log π of one step's actions, ``(n,)``; ``None`` where the policy is unknown.
+
+        Raises:
+            InvalidData, NonFiniteValue: ``policy_log_prob`` does not return one finite number per row.
+        """
+        if self.policy_log_prob is None:
+            return None
+        log_probs = as_array("policy_log_prob(...)", self.policy_log_prob(observations, actions), np.float64)
+        if log_probs.shape != (len(observations),):
+            raise InvalidData(f"policy_log_prob must return shape ({len(observations)},), got {log_probs.shape}.")
+        require_finite("policy_log_prob(...)", log_probs)
+        return log_probs
+
+    def points(
+        self,
+        observations: NDArray[Any],
+        actions: NDArray[Any],
+        costs: Mapping[str, FloatArray],
+        states: NDArray[Any] | None,
+        log_probs: FloatArray | None,
+    ) -> Points:
+        """λ̂ at the given places; what is ``None`` is unknown, and no estimator is asked about it."""
+        known: dict[str, Any] = {} if states is None else {"states": states}
+        if log_probs is not None:
+            known["log_probs"] = log_probs
+        return self.estimator.points(observations, actions, costs, **known)
 
     # Batches.
 
@@ -197,7 +233,7 @@ class OccupancyTracker:
         if self.live.is_tabular:
             parts = self.live.at_cells(self.estimator.encode(batch.observations, batch.actions), batch.costs)
         else:
-            parts = self.live.at(self.estimator.points(batch.observations, batch.actions, batch.costs))
+            parts = self.live.at(self.estimator.points_of(batch))
         return sum(parts.values(), np.zeros(batch.n_steps))
 
     # Checkpoints.

@@ -9,10 +9,10 @@ from constrained_maxent.agents import PGP
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.evaluation import evaluate_rollouts, exact_problem
 from constrained_maxent.functionals import L2Distance, LinearCost
-from constrained_maxent.occupancy import Counts
+from constrained_maxent.occupancy import Counts, GaussianMixture
 from constrained_maxent.penalties import Lagrangian, Quadratic
 from constrained_maxent.problem import Constraint
-from constrained_maxent.wrappers import find_tracker
+from constrained_maxent.wrappers import constrain, find_tracker
 
 GRID = {"desc": ["SFH", "FHG"], "slippery": True, "horizon": 6}
 
@@ -123,3 +123,37 @@ def test_bad_input(lake, constrained):
     env = constrained(gym.make("SafeFrozenLake-v0"), episodes_per_batch=None, steps_per_batch=30)
     with pytest.raises(InvalidSetting, match="episodes_per_batch"):
         evaluate_rollouts(env, PGP(env), n_episodes=1, seed=0)
+
+
+class TestContinuous:
+    """Densities over states that observations alone do not tell."""
+
+    @staticmethod
+    def swing(estimator):
+        def speed(observation, action, next_observation):
+            return abs(float(observation[2]))
+
+        return constrain(
+            gym.make("Pendulum-v1", max_episode_steps=40),
+            constraints={"speed": Constraint(LinearCost(speed, limit=0.5), Quadratic(1.0))},
+            estimator=estimator,
+            episodes_per_batch=2,
+            discount=1.0,
+            state=lambda observation: (np.arctan2(observation[1], observation[0]), observation[2]),
+        )
+
+    def test_neither_memory_nor_buffer_is_mixed_in(self):
+        evaluations = []
+        for samples in ({}, {"memory": 0.5}, {"buffer_size": 50}, {"buffer_size": 1000}):
+            env = self.swing(GaussianMixture(n_components=2, wrapped=(0,), **samples))
+            agent = PGP(env, seed=1, hidden_sizes=(8,), learning_rate=1e-12).learn(iterations=3)
+            evaluations.append(evaluate_rollouts(env, agent, n_episodes=4, seed=5))
+        assert all(evaluation == evaluations[0] for evaluation in evaluations)
+        assert evaluations[0].n_episodes == 4
+        assert np.isfinite(evaluations[0].objective)
+
+    def test_costs_are_means_over_steps(self):
+        env = self.swing(GaussianMixture(n_components=2))
+        estimate = evaluate_rollouts(env, PGP(env, hidden_sizes=(8,)), n_episodes=2, seed=5).constraints["speed"]
+        speeds = np.abs(find_tracker(env).last_batch.observations[:, 2])
+        assert estimate.mean == pytest.approx(speeds.mean() - 0.5)

@@ -38,7 +38,7 @@ def total(occupancy):
     return occupancy.sum()
 
 
-# One of each, with no argument at its default.
+# One of each, with no argument at its default unless it says so.
 EXAMPLES = {
     TrackOccupancy: {
         "estimator": Counts(memory=0.25),
@@ -48,6 +48,9 @@ EXAMPLES = {
         "horizon": 100,
         "scale": "truncated",
         "pairing": "split",
+        # For densities; test_continuous_tracking.py uses them.
+        "state": None,
+        "policy_log_prob": None,
     },
     EntropyObjective: {"over": "state", "smoothing": 1e-3},
     CostConstraint: {"cost": "danger", "limit": 0.5, "penalty": Exact(2.0), "name": "safety"},

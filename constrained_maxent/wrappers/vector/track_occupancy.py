@@ -26,7 +26,8 @@ from constrained_maxent.occupancy import (
 from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.occupancy.spaces import as_row, as_rows
 from constrained_maxent.types import Batch, FloatArray, require_finite
-from constrained_maxent.wrappers.track_occupancy import NEW_BATCH, observed_cost
+from constrained_maxent.wrappers.states import STATE_SPACE, LogProb, StateSource, check_source, states_of
+from constrained_maxent.wrappers.track_occupancy import NEW_BATCH, VOID, observed_cost
 from constrained_maxent.wrappers.tracker import OccupancyTracker, Pairing, check_batch_size
 from constrained_maxent.wrappers.vector.recorder import Columns, VectorRecorder, join
 
@@ -41,7 +42,7 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
     action was taken.
 
     All three autoreset modes: in ``NEXT_STEP`` the ignored step after a reset is never recorded; in ``SAME_STEP`` the
-    last step's cost comes from ``final_info``; in ``DISABLED`` episodes start by
+    last step's cost and ``physics_error`` come from ``final_info``; in ``DISABLED`` episodes start by
     ``reset(options={"reset_mask": mask})``.
     After an error, all sub-environments must be reset.
 
@@ -49,6 +50,8 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
         env: the vector environment.
         estimator, episodes_per_batch, steps_per_batch, discount, horizon, scale, pairing: as in the scalar wrapper. The
             batch size counts all sub-environments together and must be at least their number.
+        state: as in the scalar wrapper; a function is called once for each sub-environment, with its own observation.
+        policy_log_prob: as in the scalar wrapper, called with one row per sub-environment.
 
     Raises:
         UnknownAutoreset: ``metadata["autoreset_mode"]`` does not say how sub-environments are reset.
@@ -66,6 +69,8 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
         horizon: int | None = None,
         scale: Scale = "normalised",
         pairing: Pairing = "same",
+        state: StateSource | None = None,
+        policy_log_prob: LogProb | None = None,
     ) -> None:
         config = estimator_config(Counts() if estimator is None else estimator)
         RecordConstructorArgs.__init__(
@@ -77,21 +82,29 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
             horizon=horizon,
             scale=scale,
             pairing=pairing,
+            state=state,
+            policy_log_prob=policy_log_prob,
         )
         gym.vector.VectorWrapper.__init__(self, env)
         check_batch_size(episodes_per_batch, steps_per_batch, pairing=pairing, num_envs=env.num_envs)
+        check_source(state)
         self._autoreset_mode = autoreset_mode(env)
         weighting = Weighting(discount, find_horizon(env) if horizon is None else horizon, scale)
-        bound = estimator_from_config(config).bind(env.single_observation_space, env.single_action_space)
+        bound = estimator_from_config(config).bind(
+            env.single_observation_space if state is None else STATE_SPACE, env.single_action_space
+        )
         self.tracker = OccupancyTracker(bound, weighting, pairing=pairing)
         """The engine: estimate, problem, iteration."""
+        self.tracker.policy_log_prob = policy_log_prob
+        self._source = state
         self._episodes_per_batch = episodes_per_batch
         self._steps_per_batch = steps_per_batch
         self._has_cells = bound.table_shape() is not None
         self._recorder = VectorRecorder(env.num_envs)
         self._first_half: Columns | None = None
         self._observations: Any = None
-        self._state_rows: NDArray[Any] | None = None
+        self._rows: NDArray[Any] | None = None
+        self._states: FloatArray | None = None
 
     # Gymnasium's interface.
 
@@ -108,11 +121,12 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
             raise InvalidSetting(
                 f"A new batch starts in all sub-environments: give {NEW_BATCH!r} without 'reset_mask'."
             )
-        if self._state_rows is None and not mask.all():
+        if self._rows is None and not mask.all():
             raise ResetNeeded("Call reset() without a reset_mask first, and after an error.")
         observations, infos = self.env.reset(seed=seed, options=options or None)
-        self._state_rows = None  # until the observations have proved sound
+        self._rows = None  # until the observations have proved sound
         rows = self._checked_rows(observations)
+        states = self._states_after(observations, infos, mask)
         if new_batch:
             self._recorder = VectorRecorder(self.num_envs)
             self._first_half = None
@@ -123,12 +137,12 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
         recorder.end(mask, np.zeros(self.num_envs, dtype=bool))
         recorder.start(mask)
         self._close_if_complete(infos)
-        self._observe(observations, rows)
+        self._observe(observations, rows, states)
         return observations, infos
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step all sub-environments, record the step, and add the pseudo-rewards to ``infos``."""
-        if self._state_rows is None:
+        if self._rows is None:
             raise ResetNeeded("Call reset() before step(): no episode is under way.")
         # Layers below may change the actions in place.
         taken = deepcopy(actions) if self._observations is not None else None
@@ -138,7 +152,7 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
             self._record(taken, action_rows, observations, rewards, terminated, truncated, infos)
         except Exception:
             self._recorder.drop(np.ones(self.num_envs, dtype=bool))
-            self._state_rows = None
+            self._rows = None
             raise
         return observations, rewards, terminated, truncated, infos
 
@@ -149,9 +163,23 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
         require_finite("The observations", rows)
         return rows
 
-    def _observe(self, observations: Any, rows: NDArray[Any]) -> None:
+    def _states_after(self, observations: Any, infos: Any, fresh: NDArray[np.bool_]) -> FloatArray | None:
+        """The states that the next actions will be taken in: new ones where the mask says so, else as they were."""
+        if self._source is None:
+            return None
+        ones = [] if isinstance(self._source, str) else list(iterate(self.observation_space, observations))
+        if not fresh.any():
+            return self._states
+        new = states_of(self._source, ones, infos, fresh)
+        if self._states is not None and new.shape[1] != self._states.shape[1]:
+            raise InvalidData(f"States have {new.shape[1]} coordinates, before {self._states.shape[1]}.")
+        states = np.zeros((self.num_envs, new.shape[1])) if self._states is None else self._states.copy()
+        states[fresh] = new
+        return states
+
+    def _observe(self, observations: Any, rows: NDArray[Any], states: FloatArray | None) -> None:
         """Keep what the next actions will be taken on."""
-        self._state_rows = rows
+        self._rows, self._states = rows, states
         # Only cost functions see observations as they are; environments may reuse their buffers.
         has_functions = any(map(callable, self.tracker.cost_sources.values()))
         self._observations = deepcopy(observations) if has_functions else None
@@ -178,21 +206,36 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
             key: self._costs(source, actions, observations, done, active, infos)
             for key, source in tracker.cost_sources.items()
         }
-        assert self._state_rows is not None
-        parts = self._live_parts(self._state_rows, action_rows, costs)
+        assert self._rows is not None
+        states = self._states
+        log_probs = tracker.log_probs(self._rows, action_rows)
+        parts = self._live_parts(self._rows, action_rows, costs, log_probs)
         rows = self._checked_rows(observations)
         if self._autoreset_mode is AutoresetMode.SAME_STEP:
             for i in np.flatnonzero(done).tolist():
                 require_finite(
                     "The observation", np.asarray(as_row(self.single_observation_space, infos["final_obs"][i]))
                 )
+        goes_on = ~done  # between two episodes, NEXT_STEP starts the next one now
+        if self._autoreset_mode is AutoresetMode.SAME_STEP:
+            goes_on = np.ones(self.num_envs, dtype=bool)
+        elif self._autoreset_mode is AutoresetMode.DISABLED:
+            goes_on = active & ~done
+        next_states = self._states_after(observations, infos, goes_on)
+
+        void = self._void(done, infos)
 
         # Nothing is stored before everything has proved sound.
-        self._add_rewards(infos, parts, active)
-        columns = {"observation": self._state_rows, "action": action_rows}
+        self._add_rewards(infos, parts, active, void)
+        columns = {"observation": self._rows, "action": action_rows}
+        if states is not None:
+            columns["state"] = states
+        if log_probs is not None:
+            columns["log_prob"] = log_probs
         recorder.record(columns | {_column(key): cost for key, cost in costs.items()})
+        recorder.drop(void)
         recorder.end(done, np.asarray(terminated, dtype=bool))
-        self._observe(observations, rows)
+        self._observe(observations, rows, next_states)
         if self._autoreset_mode is AutoresetMode.SAME_STEP:
             recorder.start(done)
         elif self._autoreset_mode is AutoresetMode.NEXT_STEP:
@@ -228,19 +271,34 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
         return costs
 
     def _live_parts(
-        self, states: NDArray[Any], actions: NDArray[Any], costs: dict[str, FloatArray]
+        self, rows: NDArray[Any], actions: NDArray[Any], costs: dict[str, FloatArray], log_probs: FloatArray | None
     ) -> dict[str, FloatArray]:
         """The live pseudo-reward by parts. Raises InvalidData: an observation or action is outside its space."""
         live, estimator = self.tracker.live, self.tracker.estimator
         if live is None:
             if self._has_cells:
-                estimator.encode(states, actions)
+                estimator.encode(rows, actions)
             return {name: np.zeros(self.num_envs) for name in self.tracker.problem.term_names}
         if live.is_tabular:
-            return live.at_cells(estimator.encode(states, actions), costs)
-        return live.at(estimator.points(states, actions, costs))
+            return live.at_cells(estimator.encode(rows, actions), costs)
+        return live.at(self.tracker.points(rows, actions, costs, self._states, log_probs))
 
-    def _add_rewards(self, infos: dict[str, Any], parts: dict[str, FloatArray], active: NDArray[np.bool_]) -> None:
+    def _void(self, done: NDArray[np.bool_], infos: Mapping[str, Any]) -> NDArray[np.bool_]:
+        """The episodes that end in this step and count for nothing."""
+        reports = infos.get("final_info", {}) if self._autoreset_mode is AutoresetMode.SAME_STEP else infos
+        if VOID not in reports:
+            return np.zeros_like(done)
+        flagged = np.asarray(reports[VOID], dtype=bool) & reports.get(f"_{VOID}", done)
+        void: NDArray[np.bool_] = done & flagged
+        return void
+
+    def _add_rewards(
+        self,
+        infos: dict[str, Any],
+        parts: dict[str, FloatArray],
+        active: NDArray[np.bool_],
+        void: NDArray[np.bool_],
+    ) -> None:
         total = np.zeros(self.num_envs)
         for name, part in parts.items():
             if not active.all():
@@ -249,7 +307,7 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
             infos[f"pseudo_reward_{name}"] = part
             infos[f"_pseudo_reward_{name}"] = active
         infos["pseudo_reward"] = total
-        infos["pseudo_reward_ready"] = active & self._is_ready()
+        infos["pseudo_reward_ready"] = active & ~void & self._is_ready()
         infos["_pseudo_reward"] = infos["_pseudo_reward_ready"] = active
 
     def _is_ready(self) -> NDArray[np.bool_] | bool:
@@ -311,6 +369,8 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
             lengths=lengths,
             weights=self.tracker.weighting.weights(columns["time"]),
             costs={key: columns[_column(key)] for key in self.tracker.cost_sources},
+            log_probs=columns.get("log_prob"),
+            states=columns.get("state"),
             starts=starts,
             terminated=terminated,
             truncated=truncated,

@@ -1,0 +1,197 @@
+"""A task of the DeepMind Control Suite as a Gymnasium environment with costs and physical states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.core import RenderFrame
+from gymnasium.error import ResetNeeded
+from numpy.typing import NDArray
+
+from constrained_maxent.envs.dm_control_import import PhysicsError
+from constrained_maxent.envs.mujoco_painter import MujocoPainter
+from constrained_maxent.envs.mujoco_simulation import MujocoStates, checked_controls, checked_state
+from constrained_maxent.envs.mujoco_vector import (
+    CostFunction,
+    StartFunction,
+    StateFunction,
+    check_render_mode,
+    control_space,
+    frame_rate,
+    horizon_steps,
+)
+from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.types import FloatArray
+
+
+class DmControlEnv(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
+    """Steps dm_control's physics; observation and reward are the task's own, cost, state and start are given.
+
+    The constraint solver starts each step cold, not from the accelerations of the step before, so that a step is a
+    function of state and action alone, and equal to one of :class:`~constrained_maxent.envs.MujocoVectorEnv`. The
+    difference to dm_control is below the solver's tolerance in every step.
+
+    A ``step`` reports ``info["cost"]`` of the state in which the action was taken; ``info["state"]``, the physical
+    state (float64) that belongs to the observation returned; and ``info["physics_error"]``, whether the simulation
+    became unstable. Such a step has no result: the episode is truncated with reward 0 and the observation before.
+
+    Args:
+        physics: a dm_control ``Physics``.
+        task: a dm_control ``Task``.
+        observation_space: float32, of the task's observation, flattened in its own order.
+        start: draws a first state.
+        cost: as in :class:`~constrained_maxent.envs.MujocoVectorEnv`, like the following.
+        state: physical states.
+        time_limit: after which an episode is truncated [s], or ``None``.
+        frame_skip: steps of the model for which each action is held.
+        render_mode: ``"human"``, ``"rgb_array"`` or ``None``.
+        width: of images [pixels].
+        height: of images [pixels].
+
+    Attributes:
+        horizon: steps after which an episode is truncated, or ``None``.
+        physics_errors: number of steps so far in which the simulation became unstable.
+
+    Raises:
+        InvalidSetting: an argument or an action makes no sense.
+        NonFiniteValue: an action or a given state is NaN or infinite.
+        gymnasium.error.ResetNeeded: ``step`` without a running episode, or ``render`` before the first ``reset``.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["human", "rgb_array"]}
+
+    def __init__(
+        self,
+        physics: Any,
+        task: Any,
+        *,
+        observation_space: gym.spaces.Box,
+        start: StartFunction,
+        cost: CostFunction,
+        state: StateFunction,
+        time_limit: float | None,
+        frame_skip: int = 1,
+        render_mode: str | None = None,
+        width: int = 480,
+        height: int = 360,
+    ) -> None:
+        if not (frame_skip >= 1 and frame_skip % 1 == 0):
+            raise InvalidSetting(f"frame_skip={frame_skip!r} must be a whole number, at least 1.")
+        check_render_mode(render_mode, self.metadata["render_modes"])
+        self.physics, self.task = physics, task
+        self.frame_skip = int(frame_skip)
+        self.timestep = physics.timestep() * self.frame_skip
+        self.horizon = horizon_steps(time_limit, self.timestep)
+        self.render_mode = render_mode
+        self.metadata = {**self.metadata, "render_fps": frame_rate(self.timestep)}
+        self.observation_space: gym.spaces.Box = observation_space  # type: ignore[assignment]
+        self.action_space: gym.spaces.Box = control_space(physics)  # type: ignore[assignment]
+        self.physics_errors = 0
+
+        self._start, self._cost, self._state = start, cost, state
+        self._painter = MujocoPainter(physics.model.ptr, width=width, height=height)
+        self._observation: NDArray[np.float32] | None = None
+        self._last_state: FloatArray | None = None
+        self._running = False
+        self._elapsed = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        """Start an episode.
+
+        Args:
+            seed: seeds the environment's random numbers.
+            options: ``{"qpos": (nq,), "qvel": (nv,)}`` gives the first state instead of drawing it.
+
+        Returns:
+            The observation, and ``{"state": ...}``: no action, no cost.
+        """
+        super().reset(seed=seed)
+        given = options or {}
+        if ("qpos" in given) != ("qvel" in given):
+            raise InvalidSetting('A first state needs both options["qpos"] and options["qvel"].')
+        qpos, qvel = (given["qpos"], given["qvel"]) if "qpos" in given else self._start(self.np_random)
+        qpos = checked_state("qpos", qpos, self.physics.model.nq)
+        qvel = checked_state("qvel", qvel, self.physics.model.nv)
+        with self.physics.reset_context():
+            self.physics.data.qpos[:] = qpos
+            self.physics.data.qvel[:] = qvel
+        self._running = True
+        self._elapsed = 0
+        state = self._observe()
+        if self.render_mode == "human":
+            self.render()
+        assert self._observation is not None
+        return self._observation.copy(), {"state": state}
+
+    def step(self, action: NDArray[np.float32]) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+        """Take one action; beyond its range, MuJoCo clips it.
+
+        Returns:
+            Observation, reward, False (never terminated), truncated, and info.
+        """
+        if not self._running:
+            raise ResetNeeded("No episode is running: call reset() before the first step() and after an episode's end.")
+        control = checked_controls(action, self.action_space.shape or ())
+        costs = self._cost(self._states(), control[None])
+        costs = costs if isinstance(costs, Mapping) else {"cost": costs}
+        info: dict[str, Any] = {name: float(np.asarray(values)[0]) for name, values in costs.items()}
+        self._elapsed += 1
+        try:
+            self.task.before_step(control, self.physics)
+            self.physics.data.qacc_warmstart[:] = 0.0
+            self.physics.step(self.frame_skip)
+            self.task.after_step(self.physics)
+        except PhysicsError:
+            self.physics_errors += 1
+            failed, reward = True, 0.0
+            assert self._last_state is not None
+            state = self._last_state.copy()
+        else:
+            failed, reward = False, float(self.task.get_reward(self.physics))
+            state = self._observe()
+        truncated = failed or self._elapsed == self.horizon
+        self._running = not truncated
+        if self.render_mode == "human":
+            self.render()
+        assert self._observation is not None
+        return self._observation.copy(), reward, False, truncated, info | {"state": state, "physics_error": failed}
+
+    def render(self) -> RenderFrame | list[RenderFrame] | None:
+        """Draw the model: uint8 (height, width, 3) (``"rgb_array"``), or into a window (``"human"``)."""
+        if self._observation is None:
+            raise ResetNeeded("There is nothing to draw yet: call reset() before render().")
+        if self.render_mode is None:
+            gym.logger.warn(f"Nothing is drawn without a render_mode: pass one of {self.metadata['render_modes']}.")
+            return None
+        if self.render_mode == "human":
+            self._painter.show(self.physics.data.ptr)
+            return None
+        image: Any = self._painter.image(self.physics.data.ptr)
+        return image  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        """Release what drawing holds."""
+        if hasattr(self, "_painter"):
+            self._painter.close()
+
+    def _states(self) -> MujocoStates:
+        data = self.physics.data
+        return MujocoStates(
+            qpos=data.qpos[None],
+            qvel=data.qvel[None],
+            act=data.act[None],
+            time=np.array([self._elapsed * self.timestep]),
+        )
+
+    def _observe(self) -> FloatArray:
+        """Keep the task's observation, and return the physical state."""
+        parts = [np.ravel(part) for part in self.task.get_observation(self.physics).values()]
+        self._observation = np.concatenate(parts).astype(np.float32)
+        state = np.array(self._state(self._states())[0], dtype=np.float64)  # type: ignore[index]
+        self._last_state = state
+        return state.copy()

@@ -1,0 +1,132 @@
+"""Pictures of MuJoCo models: into an image without a display, or into a window. OpenGL is touched at the first one."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import numpy as np
+from gymnasium.error import DependencyNotInstalled
+from numpy.typing import NDArray
+
+from constrained_maxent.envs.mujoco_import import mujoco
+from constrained_maxent.errors import InvalidSetting
+
+WITHOUT_DISPLAY = (
+    "Without a display, install EGL (Debian, Ubuntu: `apt-get install libegl1`) and set MUJOCO_GL=egl before Python "
+    'starts; then render_mode="rgb_array" works.'
+)
+
+
+class MujocoPainter:
+    """Draws one model with its first camera.
+
+    Args:
+        model: a ``mujoco.MjModel``.
+        width: of images [pixels].
+        height: of images [pixels].
+
+    Raises:
+        gymnasium.error.DependencyNotInstalled: at the first picture, if there is no OpenGL or no display.
+    """
+
+    def __init__(self, model: Any, *, width: int = 480, height: int = 360) -> None:
+        for name, size in (("width", width), ("height", height)):
+            if not (size >= 1 and size % 1 == 0):
+                raise InvalidSetting(f"{name}={size!r} must be a whole number of pixels, at least 1.")
+        self.model, self.width, self.height = model, int(width), int(height)
+        self._start()
+
+    def _start(self) -> None:
+        """Forget what belongs to OpenGL."""
+        self._gl: Any = None
+        self._window: Any = None
+
+    def image(self, data: Any) -> NDArray[np.uint8]:
+        """Draw an ``mujoco.MjData``: uint8 (height, width, 3)."""
+        if self._gl is None:
+            self._gl, self._context = self._open()
+            self._scene = mujoco.MjvScene(self.model, maxgeom=2000)
+            self._options, self._perturbation = mujoco.MjvOption(), mujoco.MjvPerturb()
+            self._camera = mujoco.MjvCamera()
+            if self.model.ncam:
+                self._camera.type, self._camera.fixedcamid = mujoco.mjtCamera.mjCAMERA_FIXED, 0
+            else:
+                mujoco.mjv_defaultFreeCamera(self.model, self._camera)
+        self._gl.make_current()
+        mujoco.mjv_updateScene(
+            self.model,
+            data,
+            self._options,
+            self._perturbation,
+            self._camera,
+            mujoco.mjtCatBit.mjCAT_ALL.value,
+            self._scene,
+        )
+        viewport = mujoco.MjrRect(0, 0, self.width, self.height)
+        upside_down = np.empty((self.height, self.width, 3), dtype=np.uint8)
+        mujoco.mjr_render(viewport, self._scene, self._context)
+        mujoco.mjr_readPixels(upside_down, None, viewport, self._context)
+        return np.ascontiguousarray(upside_down[::-1])
+
+    def show(self, data: Any) -> None:
+        """Draw an ``mujoco.MjData`` in a window, always the same object."""
+        if self._window is None:
+            self._window = self._open_window(data)
+        self._window.render("human")
+
+    def close(self) -> None:
+        """Free what belongs to OpenGL; the next picture makes it anew."""
+        if self._gl is not None:
+            self._gl.make_current()
+            self._context.free()
+            self._gl.free()
+        if self._window is not None:
+            self._window.close()
+        self._start()
+
+    def _open(self) -> tuple[Any, Any]:
+        """An OpenGL context and, in it, MuJoCo's own with a buffer for images."""
+        backend = os.environ.get("MUJOCO_GL", "").strip().lower() or ("glfw" if _has_display() else "egl")
+        if backend not in ("glfw", "egl", "osmesa"):
+            raise DependencyNotInstalled(f"MUJOCO_GL={backend} leaves MuJoCo without OpenGL. {WITHOUT_DISPLAY}")
+        buffer = self.model.vis.global_
+        buffer.offwidth, buffer.offheight = max(buffer.offwidth, self.width), max(buffer.offheight, self.height)
+        try:
+            gl = importlib.import_module(f"mujoco.{backend}").GLContext(self.width, self.height)
+            gl.make_current()
+            context = mujoco.MjrContext(self.model, mujoco.mjtFontScale.mjFONTSCALE_100.value)
+        # What a missing library raises differs by backend: AttributeError, OSError, ImportError, FatalError, ...
+        except Exception as error:
+            raise DependencyNotInstalled(
+                f"MuJoCo cannot draw with OpenGL's {backend!r} ({type(error).__name__}: {error}). {WITHOUT_DISPLAY}"
+            ) from error
+        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, context)
+        return gl, context
+
+    def _open_window(self, data: Any) -> Any:
+        # Without a display, GLFW does not raise: it ends the process.
+        if not _has_display():
+            raise DependencyNotInstalled(
+                f'render_mode="human" opens a window, but there is no display. {WITHOUT_DISPLAY}'
+            )
+        try:
+            from gymnasium.envs.mujoco.mujoco_rendering import MujocoRenderer
+        except ImportError as error:
+            raise DependencyNotInstalled(
+                f'A window needs more ({error}): run `pip install "gymnasium[mujoco]" "mujoco<4"`.'
+            ) from error
+        return MujocoRenderer(self.model, data, camera_id=0 if self.model.ncam else -1)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name in ("model", "width", "height")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._start()
+
+
+def _has_display() -> bool:
+    return not sys.platform.startswith("linux") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -1,0 +1,205 @@
+"""Many copies of one MuJoCo model, stepped together by ``mujoco.rollout`` on all cores."""
+
+from __future__ import annotations
+
+import copy
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained_maxent.envs.mujoco_import import mujoco, rollout
+from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
+from constrained_maxent.types import FloatArray
+
+LARGEST_SOUND_VALUE = 1e10
+"""MuJoCo calls a position or velocity beyond it, or NaN, an unstable simulation (``mjMAXVAL``)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class MujocoStates:
+    """What MuJoCo knows of some copies of a model: read-only views, valid until their next step.
+
+    Attributes:
+        qpos: generalised positions, ``(n, nq)``.
+        qvel: generalised velocities, ``(n, nv)``.
+        act: activations of actuators that have a state of their own, ``(n, na)``.
+        time: since the start of each episode, ``(n,)`` [s].
+    """
+
+    qpos: FloatArray
+    qvel: FloatArray
+    act: FloatArray
+    time: FloatArray
+
+
+class MujocoSimulation:
+    """The states of ``n`` copies of a model, all stepped by one call.
+
+    A step is the same function of state and control whoever computes it: like ``mujoco.rollout``, it starts the
+    constraint solver cold, not from the accelerations of the step before. The model must not depend on absolute time.
+
+    Args:
+        model: a ``mujoco.MjModel``, or a dm_control ``Physics``; copied.
+        n: number of copies.
+        frame_skip: steps of the model's ``timestep`` for which each control is held.
+        threads: worker threads; ``None`` means one per core that this process may use.
+
+    Attributes:
+        timestep: time that one step takes, frame skip included [s].
+
+    Raises:
+        InvalidSetting: an argument makes no sense.
+    """
+
+    def __init__(self, model: Any, n: int, *, frame_skip: int = 1, threads: int | None = None) -> None:
+        for name, count in (("num_envs", n), ("frame_skip", frame_skip), ("threads", threads)):
+            if count is not None and not (count >= 1 and count % 1 == 0):
+                raise InvalidSetting(f"{name}={count!r} must be a whole number, at least 1.")
+        self.model = copy.copy(as_model(model))
+        # Some models ask for their energy in every step. It changes no motion, and nobody here could read it.
+        self.model.opt.enableflags &= ~mujoco.mjtEnableBit.mjENBL_ENERGY.value
+        self.n, self.frame_skip = int(n), int(frame_skip)
+        self._requested_threads = None if threads is None else int(threads)
+        self.timestep = float(self.model.opt.timestep) * self.frame_skip
+
+        nq, nv, na = int(self.model.nq), int(self.model.nv), int(self.model.na)
+        self._qpos, self._qvel = slice(1, 1 + nq), slice(1 + nq, 1 + nq + nv)
+        self._motion, self._act = slice(1, 1 + nq + nv), slice(1 + nq + nv, 1 + nq + nv + na)
+        self._initial = _initial_row(self.model)
+        # MuJoCo answers an unstable step by resetting time and state to those of the model. A clock that starts between
+        # two steps gives that away: no multiple of the time step past it equals one past zero.
+        self._initial[0] = 0.5 * float(self.model.opt.timestep)
+        self._rows = np.tile(self._initial, (self.n, 1))
+        self._elapsed = np.zeros(self.n, dtype=np.int64)
+        self._start_engine()
+
+    def _start_engine(self) -> None:
+        """Make what cannot be pickled: worker threads, and MuJoCo's scratch memory, one for each of them."""
+        has_affinity = hasattr(os, "sched_getaffinity")
+        cores = self._requested_threads or (len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1)
+        self.threads = min(cores, self.n)
+        self._pool = rollout.Rollout(nthread=0 if self.threads == 1 else self.threads)
+        self._scratch = [mujoco.MjData(self.model) for _ in range(self.threads)]
+        self._models = [self.model] * self.n
+        # MuJoCo's default, ten portions a thread, spends more on handing them out than it gains by balance.
+        self._portion = max(1, self.n // (4 * self.threads))
+        width = len(self._initial)
+        self._results = np.empty((self.n, self.frame_skip, width))
+        self._sensors = np.empty((self.n, self.frame_skip, int(self.model.nsensordata)))
+        self._controls = np.zeros((self.n, self.frame_skip, int(self.model.nu)))
+
+    def states(self, copies: NDArray[np.int64] | slice = slice(None)) -> MujocoStates:
+        """The states of some of the copies, by default of all."""
+        rows = self._rows[copies]
+        time = np.multiply(self._elapsed[copies], self.timestep, dtype=np.float64)
+        qpos, qvel, act = rows[:, self._qpos], rows[:, self._qvel], rows[:, self._act]
+        for view in (qpos, qvel, act):
+            view.flags.writeable = False
+        return MujocoStates(qpos=qpos, qvel=qvel, act=act, time=time)
+
+    def set_state(self, i: int, qpos: Any, qvel: Any) -> None:
+        """Put copy ``i`` into a state, at time 0 and with activations as the model has them.
+
+        Raises:
+            InvalidData: not of shape ``(nq,)`` and ``(nv,)``.
+            NonFiniteValue: NaN or infinity.
+        """
+        row = self._initial.copy()
+        for name, where, values in (("qpos", self._qpos, qpos), ("qvel", self._qvel, qvel)):
+            row[where] = checked_state(name, values, where.stop - where.start)
+        self._rows[i], self._elapsed[i] = row, 0
+
+    def step(self, controls: FloatArray) -> NDArray[np.bool_]:
+        """Apply one control to each copy, ``(n, nu)``.
+
+        Returns:
+            Which copies became unstable, ``(n,)``. These stay in the state that they were in.
+        """
+        self._controls[:] = controls[:, None, :]
+        self._pool.rollout(
+            self._models,
+            self._scratch,
+            self._rows,
+            self._controls,
+            skip_checks=True,
+            nstep=self.frame_skip,
+            state=self._results,
+            sensordata=self._sensors,
+            chunk_size=self._portion,
+        )
+        before, after = self._rows, self._results[:, -1].copy()
+        sound = (np.abs(after[:, self._motion]) <= LARGEST_SOUND_VALUE).all(axis=1)
+        drift = np.abs(after[:, 0] - before[:, 0] - self.timestep)
+        failed: NDArray[np.bool_] = ~(sound & (drift < 0.25 * self.timestep / self.frame_skip))
+        if failed.any():
+            after[failed] = before[failed]
+        self._rows = after
+        self._elapsed += 1
+        return failed
+
+    def close(self) -> None:
+        """Stop the worker threads; a later step is an error."""
+        self._pool.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in _MADE_ANEW}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._start_engine()
+
+
+_MADE_ANEW = frozenset({"threads", "_pool", "_scratch", "_models", "_portion", "_results", "_sensors", "_controls"})
+
+
+def as_model(model: Any) -> Any:
+    """The ``mujoco.MjModel`` itself, or that of a dm_control ``Physics``."""
+    if not isinstance(model, mujoco.MjModel):
+        model = getattr(getattr(model, "model", None), "ptr", None)
+    if not isinstance(model, mujoco.MjModel):
+        raise InvalidSetting("model must be a mujoco.MjModel or a dm_control Physics.")
+    return model
+
+
+def checked_state(name: str, values: Any, size: int) -> FloatArray:
+    """Positions or velocities as float64 ``(size,)``.
+
+    Raises:
+        InvalidData: of another shape.
+        NonFiniteValue: NaN or infinity.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != (size,):
+        raise InvalidData(f"{name} must have shape ({size},), not {array.shape}.")
+    if not np.isfinite(array).all():
+        raise NonFiniteValue(f"{name} must be finite, not {array}.")
+    return array
+
+
+def checked_controls(actions: Any, shape: tuple[int, ...]) -> FloatArray:
+    """Actions as float64 controls; beyond its range, MuJoCo clips a control.
+
+    Raises:
+        InvalidSetting: of another shape, or no numbers.
+        NonFiniteValue: NaN or infinity, which MuJoCo would take for 0.
+    """
+    try:
+        controls = np.asarray(actions, dtype=np.float64)
+    except (TypeError, ValueError):
+        controls = np.empty(0)
+    if controls.shape != shape:
+        raise InvalidSetting(f"Actions must be numbers of shape {shape}, not {actions!r}.")
+    if not np.isfinite(controls).all():
+        raise NonFiniteValue(f"Actions must be finite, not {actions!r}: has the policy diverged?")
+    return controls
+
+
+def _initial_row(model: Any) -> FloatArray:
+    """The state right after MuJoCo's own reset: time, positions, velocities, activations and the rest."""
+    signature = mujoco.mjtState.mjSTATE_FULLPHYSICS.value
+    row = np.empty(mujoco.mj_stateSize(model, signature))
+    mujoco.mj_getState(model, mujoco.MjData(model), row, signature)
+    return row

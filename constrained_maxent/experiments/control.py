@@ -1,0 +1,195 @@
+"""``SafeCartpole-PGP-v0`` and ``PointMass-PGP-v0``: continuous control inside its wrapper stack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+
+from constrained_maxent import envs
+from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.experiments.frozen_lake import Preset
+from constrained_maxent.functionals import Entropy, LinearCost
+from constrained_maxent.functionals.entropy import Over
+from constrained_maxent.occupancy import (
+    GaussianMixture,
+    OccupancyEstimator,
+    Scale,
+    TorchGaussianMixture,
+    estimator_config,
+)
+from constrained_maxent.penalties import Quadratic
+from constrained_maxent.problem import Constraint
+from constrained_maxent.wrappers import constrain
+from constrained_maxent.wrappers.tracker import Pairing
+
+PRESETS: dict[str, dict[str, Any]] = {
+    # Full components, and a buffer of about two batches: the pseudo-reward is that of the policy as it is now.
+    "default": {
+        "steps_per_batch": 8192,
+        "discount": 1.0,
+        "scale": "normalised",
+        "over": "state-action",
+        "estimator": {**estimator_config(GaussianMixture(n_components=16)), "buffer_size": 16_384},
+    },
+    # The paper's table of training parameters.
+    "paper": {
+        "steps_per_batch": 4096,
+        "discount": 1.0,
+        "scale": "normalised",
+        "over": "state-action",
+        "estimator": {**estimator_config(TorchGaussianMixture(n_components=16)), "buffer_size": 200_000},
+    },
+}
+"""What both tasks share. The paper weighs all states that are visited alike: the occupancy's discount is 1."""
+
+
+def make_cartpole(
+    *,
+    num_envs: int | None = None,
+    preset: Preset = "default",
+    beta: float = 10.0,
+    limit: float = 0.0,
+    pairing: Pairing = "same",
+    episodes_per_batch: int | None = None,
+    steps_per_batch: int | None = None,
+    discount: float | None = None,
+    scale: Scale | None = None,
+    over: Over | None = None,
+    estimator: OccupancyEstimator | Mapping[str, Any] | None = None,
+    memory: float | None = None,
+    buffer_size: int | None = None,
+    **environment: Any,
+) -> Any:
+    """The cartpole with the entropy objective and its cost budget; what ``gym.make("SafeCartpole-PGP-v0")`` returns.
+
+    λ̂ is a density of ``info["state"]``, angle wrapped, times π(a|s) where the acting agent tells log π. The copies of a
+    vector start staggered, unless batches are of whole episodes or ``staggered_starts`` says otherwise.
+
+    Args:
+        num_envs: ``None`` for the scalar environment, else the number of sub-environments of the vector one.
+        preset: ``"default"``, or ``"paper"`` for the paper's settings. What is given explicitly goes before the preset.
+        beta: β of the quadratic penalty; it has the scale of 1/cost².
+        limit: the budget of ⟨c, λ⟩: the mean cost per step at scale ``normalised`` [m].
+        pairing: which estimate goes with which reward.
+        episodes_per_batch, steps_per_batch: size of a batch, all copies together.
+        discount: γ of the occupancy. The agent's own is ``PGP(return_discount=)``.
+        scale: ``"normalised"`` or ``"truncated"``; β and the limit are in its units.
+        over: the entropy of ``"state-action"`` (of the state, where log π is unknown) or of ``"state"``.
+        estimator: instead of the preset's; an angle needs ``wrapped=(2,)``.
+        memory, buffer_size: of the estimator, see
+            :class:`~constrained_maxent.occupancy.continuous.ContinuousEstimator`.
+        environment: arguments of :class:`~constrained_maxent.envs.SafeCartpole`.
+
+    Raises:
+        InvalidSetting: unknown preset, or values out of range.
+    """
+    return _make(
+        envs.SafeCartpole if num_envs is None else envs.SafeCartpoleVector,
+        {"cost": Constraint(LinearCost("cost", limit=limit), Quadratic(beta))},
+        wrapped=[2],
+        num_envs=num_envs,
+        preset=preset,
+        pairing=pairing,
+        episodes_per_batch=episodes_per_batch,
+        steps_per_batch=steps_per_batch,
+        given={"discount": discount, "scale": scale, "over": over, "estimator": estimator},
+        samples={"memory": memory, "buffer_size": buffer_size},
+        environment=environment,
+    )
+
+
+def make_point_mass(
+    *,
+    num_envs: int | None = None,
+    preset: Preset = "default",
+    pairing: Pairing = "same",
+    episodes_per_batch: int | None = None,
+    steps_per_batch: int | None = None,
+    discount: float | None = None,
+    scale: Scale | None = None,
+    over: Over | None = None,
+    estimator: OccupancyEstimator | Mapping[str, Any] | None = None,
+    memory: float | None = None,
+    buffer_size: int | None = None,
+    **environment: Any,
+) -> Any:
+    """The point mass with the entropy objective; what ``gym.make("PointMass-PGP-v0")`` returns.
+
+    The task forbids nothing, so there is no constraint, β or limit: wrap another one around it.
+
+    Args:
+        num_envs, preset, pairing, episodes_per_batch, steps_per_batch, discount, scale, over, estimator, memory,
+            buffer_size: as in :func:`make_cartpole`.
+        environment: arguments of :class:`~constrained_maxent.envs.PointMass`.
+
+    Raises:
+        InvalidSetting: unknown preset, or values out of range.
+    """
+    return _make(
+        envs.PointMass if num_envs is None else envs.PointMassVector,
+        {},
+        wrapped=[],
+        num_envs=num_envs,
+        preset=preset,
+        pairing=pairing,
+        episodes_per_batch=episodes_per_batch,
+        steps_per_batch=steps_per_batch,
+        given={"discount": discount, "scale": scale, "over": over, "estimator": estimator},
+        samples={"memory": memory, "buffer_size": buffer_size},
+        environment=environment,
+    )
+
+
+def make_cartpole_vector(*, num_envs: int = 1, **settings: Any) -> gym.vector.VectorEnv[Any, Any, Any]:
+    """The vector form; what ``gym.make_vec("SafeCartpole-PGP-v0", num_envs=...)`` returns."""
+    env: gym.vector.VectorEnv[Any, Any, Any] = make_cartpole(num_envs=num_envs, **settings)
+    return env
+
+
+def make_point_mass_vector(*, num_envs: int = 1, **settings: Any) -> gym.vector.VectorEnv[Any, Any, Any]:
+    """The vector form; what ``gym.make_vec("PointMass-PGP-v0", num_envs=...)`` returns."""
+    env: gym.vector.VectorEnv[Any, Any, Any] = make_point_mass(num_envs=num_envs, **settings)
+    return env
+
+
+def _make(
+    kind: Any,
+    constraints: Mapping[str, Constraint],
+    *,
+    wrapped: list[int],
+    num_envs: int | None,
+    preset: Preset,
+    pairing: Pairing,
+    episodes_per_batch: int | None,
+    steps_per_batch: int | None,
+    given: Mapping[str, Any],
+    samples: Mapping[str, Any],
+    environment: dict[str, Any],
+) -> Any:
+    if preset not in PRESETS:
+        raise InvalidSetting(f"preset={preset!r} must be one of {', '.join(PRESETS)}.")
+    settings = PRESETS[preset] | {name: value for name, value in given.items() if value is not None}
+    estimator = estimator_config(settings["estimator"])
+    if given["estimator"] is None:
+        estimator["wrapped"] = wrapped
+    estimator |= {name: value for name, value in samples.items() if value is not None}
+    if episodes_per_batch is None and steps_per_batch is None:
+        steps_per_batch = max(settings["steps_per_batch"], num_envs or 1)
+    if num_envs is not None:
+        # Fragments of copies in step would all show the same phase of the episode.
+        staggered = episodes_per_batch is None and environment.get("time_limit", 0.0) is not None
+        environment = {"num_envs": num_envs, "staggered_starts": staggered, **environment}
+    return constrain(
+        kind(**environment),
+        Entropy(over=settings["over"]),
+        constraints,
+        estimator=estimator,
+        episodes_per_batch=episodes_per_batch,
+        steps_per_batch=steps_per_batch,
+        discount=settings["discount"],
+        scale=settings["scale"],
+        pairing=pairing,
+        state="state",
+    )

@@ -1,0 +1,338 @@
+r"""What all densities over continuous states share: samples, coordinates, masses and costs.
+
+.. math:: \hat\lambda(s,a) = m\,\hat d(s)\,\pi(a|s) \qquad\text{(paper eq. }\lambda^{\mathrm{MLE}}_H\text{-Est)}
+
+with the mass *m* of the batch and a density :math:`\hat d` of its states, which each estimator learns in its own way.
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self, get_args
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained_maxent.errors import InvalidData, InvalidSetting, NotFitted, UnsupportedSpace
+from constrained_maxent.occupancy.base import OccupancyEstimator, check_memory
+from constrained_maxent.occupancy.gaussians import fold
+from constrained_maxent.occupancy.samples import Samples
+from constrained_maxent.types import Batch, FloatArray, Measure, Points, require_finite
+
+Domain = Literal["state", "joint"]
+
+_LARGEST_LOG = 700.0
+"""exp overflows shortly above. Only many constant coordinates together come so high."""
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """Standardised coordinates: ``(x - center) / scale``. Angles stay in radians, constants in their unit.
+
+    Args:
+        center, scale: ``(n_features,)``.
+    """
+
+    center: FloatArray
+    scale: FloatArray
+
+    @classmethod
+    def of(cls, rows: FloatArray, weights: FloatArray, wrapped: Sequence[int]) -> Self:
+        """Mean and standard deviation of weighted samples."""
+        share = weights / weights.sum()
+        center = share @ rows
+        spread = np.sqrt(share @ (rows - center) ** 2)
+        # What is constant up to rounding has no scale of its own.
+        scale = np.where(spread > 1e-9 * np.maximum(1.0, np.abs(center)), spread, 1.0)
+        center[list(wrapped)], scale[list(wrapped)] = 0.0, 1.0
+        return cls(center, scale)
+
+    def standardised(self, rows: FloatArray) -> FloatArray:
+        return (rows - self.center) / self.scale
+
+    @property
+    def log_volume(self) -> float:
+        """Logarithm of the volume of a standardised unit cube."""
+        return float(np.log(self.scale).sum())
+
+
+class ContinuousEstimator(OccupancyEstimator):
+    """A density over the state, or over state and action together, learnt from the samples of a batch.
+
+    Subclasses implement ``_learn`` and the two log-densities. Arguments that all of them take:
+
+    Args:
+        over: ``"state"``: the density is one of states; times π(a|s) where batches carry log π (``policy_log_prob`` of
+            ``TrackOccupancy``), and otherwise λ̂ is that density of states alone. ``"joint"``: one over (s, a), for
+            ``Box`` actions.
+        wrapped: state coordinates that are angles in radians: -π and π are neighbours there.
+        buffer_size: number of steps that the density is fitted to [steps]: the batch's own and before them the latest
+            of earlier batches. ``None``: the batch's own alone, as the theory asks; a long buffer makes every policy
+            answer to the average of its predecessors. Mass, costs and the points of ``measure`` are the batch's own in
+            any case.
+        memory: as in ``Counts``: λ̂ ← memory·λ̂ + (1-memory)·λ̂(batch), mass and costs included. Steps whose share has
+            faded below 1 % are dropped, or earlier where ``buffer_size`` says so.
+        seed: of everything random in a fit.
+    """
+
+    over: Domain
+    wrapped: Sequence[int]
+    buffer_size: int | None
+    memory: float
+    seed: int
+
+    def __init__(
+        self, *, over: Domain, wrapped: Sequence[int], buffer_size: int | None, memory: float, seed: int
+    ) -> None:
+        if over not in get_args(Domain):
+            raise InvalidSetting(f"over={over!r} must be one of {', '.join(get_args(Domain))}.")
+        if any(isinstance(i, bool) or not isinstance(i, (int, np.integer)) or i < 0 for i in wrapped) or len(
+            set(wrapped)
+        ) != len(wrapped):
+            raise InvalidSetting(f"wrapped={wrapped!r} must list different coordinates of the state by number, from 0.")
+        if buffer_size is not None:
+            check_count("buffer_size", buffer_size)
+        check_memory(memory)
+        check_count("seed", seed, least=0)
+        self.over = over
+        self.wrapped = wrapped
+        self.buffer_size = buffer_size
+        self.memory = memory
+        self.seed = seed
+        self._angles = list(wrapped)
+        self._is_bound = False
+        self._samples: Samples
+        self._n_states: int
+        self._n_fits: int
+
+    # What an estimator learns.
+
+    @abstractmethod
+    def _learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
+        """Fit the density of weighted samples.
+
+        Args:
+            rows: ``(n, n_features)``, the state and, over ``"joint"``, the action after it; angles in [-π, π).
+            weights: positive, ``(n,)``.
+            rng: the same for the same fit.
+        """
+
+    @abstractmethod
+    def _log_density(self, rows: FloatArray) -> FloatArray:
+        """Logarithm of the density learnt, ``(n,)``, at rows like those of ``_learn``."""
+
+    @abstractmethod
+    def _log_state_density(self, states: FloatArray) -> FloatArray:
+        """Logarithm of the state marginal, ``(n,)``; asked over ``"joint"`` only."""
+
+    def _forget(self) -> None:
+        """Drop what ``_learn`` learnt."""
+
+    def _model(self) -> dict[str, Any]:
+        """What ``_learn`` learnt as numbers and arrays; nothing, if learning again from the samples gives the same."""
+        return {}
+
+    def _restore(self, model: Mapping[str, Any]) -> None:
+        """Put back what ``_model`` returned, for samples that are there already."""
+        self._relearn()
+
+    # The contract.
+
+    def get_params(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def bind(self, observation_space: gym.Space[Any], action_space: gym.Space[Any]) -> Self:
+        if not isinstance(observation_space, gym.spaces.Box):
+            raise UnsupportedSpace(
+                f"{type(self).__name__} needs states in a Box, not {observation_space}: give TrackOccupancy a state=, "
+                "or take Counts."
+            )
+        if self.over == "joint" and not isinstance(action_space, gym.spaces.Box):
+            raise UnsupportedSpace(f"over='joint' needs actions in a Box, not {action_space}: take over='state'.")
+        self._is_bound = True
+        self._forget_all()
+        return self
+
+    def _forget_all(self) -> None:
+        for name in ("mass_", "expected_costs_", "_samples", "_n_states", "_n_fits"):
+            self.__dict__.pop(name, None)
+        self._forget()
+
+    def fit(self, batch: Batch) -> Self:
+        self._require_bound()
+        known = self.memory if self.is_fitted else 0.0
+        states = flat(batch.observations if batch.states is None else batch.states)
+        if not self.is_fitted:
+            self._check_states(states.shape[1])
+        columns: dict[str, NDArray[Any]] = {"states": states, "actions": batch.actions}
+        # Functionals may ask for observations, densities do not.
+        if batch.states is not None:
+            columns["observations"] = batch.observations
+        if batch.log_probs is not None:
+            columns["log_probs"] = batch.log_probs
+        columns |= {f"cost {name}": cost for name, cost in batch.costs.items()}
+        n_fits = self._n_fits + 1 if self.is_fitted else 0
+        samples = Samples(columns, batch.weights / batch.n_episodes)
+        mass = float(samples.weights.sum())
+        if self.buffer_size is not None:
+            samples = samples.thinned(self.buffer_size, np.random.default_rng((self.seed, n_fits, 1)))
+        if self.is_fitted and (self.memory or self.buffer_size is not None):
+            samples = self._samples.followed_by(samples, memory=self.memory, size=self.buffer_size)
+        elif self.is_fitted and states.shape[1] != self._n_states:
+            raise InvalidData(f"States have {states.shape[1]} coordinates, in earlier batches {self._n_states}.")
+        self._samples, self._n_states, self._n_fits = samples, states.shape[1], n_fits
+        self._relearn()
+        self._remember_costs(batch, known)
+        self.mass_ = known * self.mass_ + (1.0 - known) * mass if known else mass
+        return self
+
+    def _check_states(self, n_states: int) -> None:
+        if self._angles and max(self._angles) >= n_states:
+            raise InvalidSetting(f"wrapped={self.wrapped!r}: states have only {n_states} coordinates, from 0.")
+
+    def _relearn(self) -> None:
+        samples, rng = self._samples, np.random.default_rng((self.seed, self._n_fits))
+        rows = self._rows(samples.columns["states"], samples.columns["actions"])
+        weights, counted = samples.weights, samples.weights > 0.0
+        if not counted.all():
+            # Weights may underflow far into an episode. A batch without any mass still has a place.
+            weights, rows = (weights[counted], rows[counted]) if counted.any() else (np.ones(len(rows)), rows)
+        self._learn(rows, weights, rng)
+
+    def _rows(self, states: NDArray[Any], actions: NDArray[Any]) -> FloatArray:
+        """States, and actions where the density is over both, as ``_learn`` gets them."""
+        rows = flat(states)
+        if rows.shape[1] != self._n_states:
+            raise InvalidData(f"A state has {rows.shape[1]} coordinates here, {self._n_states} in the batch.")
+        if self._angles:
+            rows = rows.copy()
+            for angle in self._angles:
+                rows[:, angle] = fold(rows[:, angle])
+        return np.concatenate((rows, flat(actions)), axis=1) if self.over == "joint" else rows
+
+    def log_prob(
+        self,
+        observations: NDArray[Any],
+        actions: NDArray[Any],
+        *,
+        states: NDArray[Any] | None = None,
+        log_probs: FloatArray | None = None,
+    ) -> FloatArray:
+        """Logarithm of λ̂ / mass_, ``(n,)``; see ``points`` for the arguments. Where batches have states, ``states``
+        may also stand in the place of the observations.
+        """
+        self._require_fit()
+        log_density = self._log_density(self._rows(observations if states is None else states, actions))
+        if log_probs is not None and self.over == "state":
+            log_density = log_density + log_probs
+        return np.minimum(log_density, _LARGEST_LOG)
+
+    def points(
+        self,
+        observations: NDArray[Any],
+        actions: NDArray[Any],
+        costs: Mapping[str, FloatArray] | None = None,
+        *,
+        states: NDArray[Any] | None = None,
+        log_probs: FloatArray | None = None,
+    ) -> Points:
+        self._require_fit()
+        places = observations if states is None else states
+        rows = self._rows(places, actions)
+        log_density = np.minimum(self._log_density(rows), _LARGEST_LOG)
+        density = state_density = self.mass_ * np.exp(log_density)
+        if self.over == "joint":
+            marginal = self._log_state_density(rows[:, : self._n_states])
+            state_density = self.mass_ * np.exp(np.minimum(marginal, _LARGEST_LOG))
+        elif log_probs is not None:
+            density = self.mass_ * np.exp(np.minimum(log_density + log_probs, _LARGEST_LOG))
+        return Points(
+            density=density,
+            state_density=state_density,
+            observations=observations,
+            actions=actions,
+            states=places,
+            costs=costs or {},
+        )
+
+    def measure(self) -> Measure:
+        """The plain (weighted) mean over samples: those of the batch, or, with memory, all that are remembered."""
+        self._require_fit()
+        samples = self._samples if self.memory else self._samples.fresh()
+        columns, total = samples.columns, float(samples.weights.sum())
+        states = columns["states"]
+        points = self.points(
+            columns.get("observations", states),
+            columns["actions"],
+            {name.removeprefix("cost "): column for name, column in columns.items() if name.startswith("cost ")},
+            states=states,
+            log_probs=columns.get("log_probs"),
+        )
+        # What memory or the buffer dropped is stood for by what they kept.
+        weights = samples.weights * (self.mass_ / total) if total > 0.0 else samples.weights
+        return Measure(points=points, weights=weights, expected_costs=self.expected_costs_)
+
+    def state_dict(self) -> dict[str, Any]:
+        self._require_bound()
+        state: dict[str, Any] = {"kind": type(self).__name__, "over": self.over}
+        if not self.is_fitted:
+            return state
+        return state | {
+            "n_fits": self._n_fits,
+            "mass": self.mass_,
+            "expected_costs": dict(self.expected_costs_),
+            "samples": self._samples.state_dict(),
+            "model": self._model(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._require_bound()
+        if state.get("kind") != type(self).__name__ or state.get("over") != self.over:
+            raise InvalidData(
+                f"This state holds {state.get('kind')} over {state.get('over')!r}, here is {type(self).__name__} over "
+                f"{self.over!r}."
+            )
+        if "samples" not in state:
+            self._forget_all()
+            return
+        missing = {"n_fits", "mass", "expected_costs", "model"} - state.keys()
+        if missing:
+            raise InvalidData(f"This state of {type(self).__name__} lacks {', '.join(sorted(missing))}.")
+        samples = Samples.from_state(state["samples"])
+        states = samples.columns.get("states")
+        if states is None or len(states) != len(samples) or "actions" not in samples.columns:
+            raise InvalidData(f"The samples of this state of {type(self).__name__} are not complete.")
+        require_finite("states", states)
+        self._check_states(states.shape[1])
+        self._samples, self._n_states, self._n_fits = samples, states.shape[1], int(state["n_fits"])
+        self._restore(state["model"])
+        self.mass_ = float(state["mass"])
+        self.expected_costs_ = {name: float(cost) for name, cost in state["expected_costs"].items()}
+
+    def _require_bound(self) -> None:
+        if not self._is_bound:
+            raise NotFitted(
+                f"{type(self).__name__} does not know the spaces yet: call bind(observation_space, action_space) first."
+            )
+
+
+def flat(values: NDArray[Any]) -> FloatArray:
+    """Rows of numbers, ``(n, n_features)`` in float64."""
+    rows = np.asarray(values, dtype=np.float64)
+    return rows if rows.ndim == 2 else rows.reshape(len(rows), -1)
+
+
+def check_count(name: str, value: Any, *, least: int = 1) -> None:
+    """Raise ``InvalidSetting`` unless the value is a whole number of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise InvalidSetting(f"{name}={value!r} must be a whole number of at least {least}.")
+
+
+def check_positive(name: str, value: Any) -> None:
+    """Raise ``InvalidSetting`` unless the value is a finite number above 0."""
+    if not 0.0 < value < np.inf:
+        raise InvalidSetting(f"{name}={value!r} must be a positive number.")

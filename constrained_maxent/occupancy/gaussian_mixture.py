@@ -1,0 +1,215 @@
+"""The state density as a mixture of Gaussians, fitted to each batch by expectation maximisation."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.occupancy.continuous import ContinuousEstimator, Domain, Frame, check_count, check_positive
+from constrained_maxent.occupancy.gaussians import Gaussians, fold
+from constrained_maxent.occupancy.samples import resampled
+from constrained_maxent.occupancy.weighted_em import Covariance, from_labels, weighted_em
+from constrained_maxent.types import FloatArray
+
+Method = Literal["em", "resampling"]
+
+_SCIKIT_LEARN = {"full": "full", "diagonal": "diag", "tied": "tied"}
+
+_IDLE = 0.01
+"""A component with less than this share of an even one starts anew: expectation maximisation would not revive it."""
+
+_CLUSTERED = 8192
+"""Most samples that the first clusters are sought among."""
+
+
+class GaussianMixture(ContinuousEstimator):
+    r"""A mixture of Gaussians, :math:`\hat d(s) = \sum_k w_k\,\mathcal N(s; m_k, \Sigma_k)`, in float64.
+
+    Fitted in coordinates of mean 0 and variance 1 (angles in radians) and described in the state's own. Fewer distinct
+    samples than components give as many components as there are samples. Of an angle, a component is summed over
+    whole turns, :math:`\sum_j \mathcal N(s + 2\pi j)`, in the fit as in the density: it is continuous across ±π and
+    integrates to 1 over one turn.
+
+    Args:
+        n_components: number of components.
+        covariance: ``"full"``, ``"diagonal"`` or ``"tied"`` (one for all).
+        warm_start: begin each fit at the last one's result; idle components start anew.
+        covariance_floor: added to each variance, in units of the coordinate's variance (angles: rad²): the least width
+            that identical states get is its root.
+        max_iter, tol: a fit ends after so many steps, or when one gains less mean log-likelihood than ``tol``.
+        method: how discount weights enter, which scikit-learn does not take: ``"em"`` weighs each sample in the sums;
+            ``"resampling"`` draws samples by weight and hands them to scikit-learn's own ``GaussianMixture``.
+        over, wrapped, buffer_size, memory, seed: see
+            :class:`~constrained_maxent.occupancy.continuous.ContinuousEstimator`.
+
+    Attributes:
+        mass_: total mass of λ̂.
+        expected_costs_: ⟨c, λ̂⟩ of each recorded cost.
+        mixture_: the components, a :class:`~constrained_maxent.occupancy.gaussians.Gaussians`, before wrapping.
+
+    >>> import gymnasium as gym
+    >>> from constrained_maxent.types import Batch
+    >>> line = gym.spaces.Box(-np.inf, np.inf, (1,))
+    >>> batch = Batch(observations=[[-1.0], [3.0]], actions=[[0.0], [0.0]], lengths=[2])
+    >>> fitted = GaussianMixture(n_components=1).bind(line, line).fit(batch)
+    >>> fitted.mixture_.means, fitted.mixture_.covariances.round(3)
+    (array([[1.]]), array([[[4.]]]))
+    """
+
+    def __init__(
+        self,
+        *,
+        n_components: int = 16,
+        covariance: Covariance = "full",
+        warm_start: bool = True,
+        covariance_floor: float = 1e-6,
+        max_iter: int = 100,
+        tol: float = 1e-3,
+        method: Method = "em",
+        over: Domain = "state",
+        wrapped: Sequence[int] = (),
+        buffer_size: int | None = None,
+        memory: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(over=over, wrapped=wrapped, buffer_size=buffer_size, memory=memory, seed=seed)
+        check_count("n_components", n_components)
+        check_count("max_iter", max_iter)
+        check_positive("covariance_floor", covariance_floor)
+        if not tol >= 0.0:
+            raise InvalidSetting(f"tol={tol!r} must be at least 0.")
+        if covariance not in get_args(Covariance):
+            raise InvalidSetting(f"covariance={covariance!r} must be one of {', '.join(get_args(Covariance))}.")
+        if method not in get_args(Method):
+            raise InvalidSetting(f"method={method!r} must be one of {', '.join(get_args(Method))}.")
+        if method == "resampling" and wrapped:
+            raise InvalidSetting("scikit-learn's mixture knows no angles: wrapped= needs method='em'.")
+        self.n_components = n_components
+        self.covariance: Covariance = covariance
+        self.warm_start = warm_start
+        self.covariance_floor = covariance_floor
+        self.max_iter = max_iter
+        self.tol = tol
+        self.method: Method = method
+        self.mixture_: Gaussians
+        self._density: Gaussians
+        self._state_density: Gaussians
+
+    def _forget(self) -> None:
+        self.__dict__.pop("mixture_", None)
+
+    def _learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
+        frame = Frame.of(rows, weights, self._angles)
+        z = frame.standardised(rows)
+        start = self._warm(frame, z, weights, rng) if self.warm_start else None
+        if start is None:
+            start = self._cold(z, weights, rng)
+        fitted = self._em(z, weights, start) if self.method == "em" else self._resampling(z, weights, start, rng)
+        self._show(fitted.moved(frame.center, frame.scale))
+
+    def _show(self, mixture: Gaussians) -> None:
+        self.mixture_ = mixture
+        self._density = mixture.on_circles(self._angles)
+        self._state_density = mixture.marginal(self._n_states).on_circles(self._angles)
+
+    def _warm(self, frame: Frame, z: FloatArray, weights: FloatArray, rng: np.random.Generator) -> Gaussians | None:
+        """The last result in this frame; ``None`` if there is none of full size."""
+        last: Gaussians | None = self.__dict__.get("mixture_")
+        if last is None or len(last.weights) < self.n_components:
+            return None
+        inside = last.moved(-frame.center / frame.scale, 1.0 / frame.scale)
+        # What an earlier, narrower frame allowed may be too thin for the arithmetic of this one.
+        shares, means = inside.weights.copy(), inside.means.copy()
+        covariances = inside.covariances + self.covariance_floor * np.eye(inside.n_features)
+        idle = shares < _IDLE / self.n_components
+        if idle.any() and self.covariance != "tied":
+            means[idle] = z[resampled(weights, int(idle.sum()), rng)]
+            covariances[idle] = 0.1 * np.eye(inside.n_features)
+            shares[idle] = 0.1 / self.n_components
+        return Gaussians(shares / shares.sum(), means, covariances)
+
+    def _cold(self, z: FloatArray, weights: FloatArray, rng: np.random.Generator) -> Gaussians:
+        """One component for each of scikit-learn's k-means clusters; angles are clustered as points of a circle."""
+        from sklearn.cluster import KMeans
+        from sklearn.exceptions import ConvergenceWarning
+
+        if len(z) > _CLUSTERED:
+            chosen = rng.choice(len(z), _CLUSTERED, replace=False)
+            z, weights = z[chosen], weights[chosen]
+        angles = z[:, self._angles]
+        places = np.concatenate((np.delete(z, self._angles, axis=1), np.cos(angles), np.sin(angles)), axis=1)
+        n_components = min(self.n_components, len(np.unique(z, axis=0)))
+        kmeans = KMeans(n_components, n_init=1, max_iter=30, random_state=int(rng.integers(2**31)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            labels = kmeans.fit(places, sample_weight=weights / weights.mean()).labels_
+        labels = np.unique(labels, return_inverse=True)[1]
+        if self._angles:
+            # Cut each cluster's circle opposite to it, or one that lies across ±π would seem to be everywhere.
+            z = z.copy()
+            for label in range(labels.max() + 1):
+                own = labels == label
+                middle = np.angle(weights[own] @ np.exp(1j * angles[own]))
+                z[np.ix_(own, self._angles)] = middle + fold(angles[own] - middle)
+        start = from_labels(z, weights, labels, covariance=self.covariance, floor=self.covariance_floor)
+        start.means[:, self._angles] = fold(start.means[:, self._angles])
+        return Gaussians(start.weights, start.means, start.covariances)
+
+    def _em(self, z: FloatArray, weights: FloatArray, start: Gaussians) -> Gaussians:
+        return weighted_em(
+            z,
+            weights,
+            start,
+            covariance=self.covariance,
+            floor=self.covariance_floor,
+            wrapped=self._angles,
+            max_iter=self.max_iter,
+            tol=self.tol,
+        )
+
+    def _resampling(self, z: FloatArray, weights: FloatArray, start: Gaussians, rng: np.random.Generator) -> Gaussians:
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.mixture import GaussianMixture as ScikitLearn
+
+        if weights.min() < weights.max():
+            z = z[resampled(weights, len(z), rng)]
+        precisions = np.linalg.inv(start.covariances)
+        if self.covariance == "diagonal":
+            precisions = np.diagonal(precisions, axis1=1, axis2=2)
+        learner = ScikitLearn(
+            len(start.weights),
+            covariance_type=_SCIKIT_LEARN[self.covariance],
+            reg_covar=self.covariance_floor,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            weights_init=start.weights,
+            means_init=start.means,
+            precisions_init=precisions[0] if self.covariance == "tied" else precisions,
+            random_state=int(rng.integers(2**31)),
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            learner.fit(z)
+        covariances = learner.covariances_
+        if self.covariance == "diagonal":
+            covariances = covariances[:, :, None] * np.eye(z.shape[1])
+        elif self.covariance == "tied":
+            covariances = np.tile(covariances, (len(start.weights), 1, 1))
+        return Gaussians(learner.weights_, learner.means_, covariances)
+
+    def _log_density(self, rows: FloatArray) -> FloatArray:
+        return self._density.log_density(rows)
+
+    def _log_state_density(self, states: FloatArray) -> FloatArray:
+        return self._state_density.log_density(states)
+
+    def _model(self) -> dict[str, Any]:
+        mixture = self.mixture_
+        return {"weights": mixture.weights, "means": mixture.means, "covariances": mixture.covariances}
+
+    def _restore(self, model: Mapping[str, Any]) -> None:
+        self._show(Gaussians(*(np.array(model[name], np.float64) for name in ("weights", "means", "covariances"))))

@@ -1,0 +1,190 @@
+r"""Mixtures of Gaussians as densities: evaluated fast, marginalised, put on circles, compared in closed form.
+
+.. math:: p(x) = \sum_k w_k\, \mathcal N(x; m_k, \Sigma_k)
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from constrained_maxent.errors import InvalidData
+from constrained_maxent.types import FloatArray, IntArray
+
+PERIOD = 2.0 * math.pi
+"""Length of a circle [rad]."""
+
+_REACH = 5.0
+"""Images of a component that lie so many standard deviations away are left out: less than 1e-6 of its mass."""
+
+_EXACT_REACH = 8.0
+"""The same where images cost nothing: less than 1e-15."""
+
+_LEAST = -1e300
+
+_ROWS = 512
+"""Rows evaluated at once, so that the working memory stays in the processor's cache."""
+
+
+def fold(angles: FloatArray) -> FloatArray:
+    """Angles [rad] in [-π, π)."""
+    folded: FloatArray = np.remainder(angles + math.pi, PERIOD) - math.pi
+    return folded
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussians:
+    """A mixture of Gaussians.
+
+    Args:
+        weights: w_k ≥ 0, ``(n_components,)``; they need not sum to 1 (images of wrapped components do not).
+        means: m_k, ``(n_components, n_features)``.
+        covariances: Σ_k, positive definite, ``(n_components, n_features, n_features)``.
+
+    >>> standard = Gaussians(np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1)))
+    >>> standard.log_density(np.array([[0.0], [2.0]])) + 0.5 * np.log(2.0 * np.pi)
+    array([ 0., -2.])
+    """
+
+    weights: FloatArray
+    means: FloatArray
+    covariances: FloatArray
+    _whitening: FloatArray = field(init=False, repr=False)
+    """Rows of the inverse Cholesky factors, ``(n_features · n_components, n_features)``, components fastest: one matrix
+    product whitens a point for all components."""
+    _offset: FloatArray = field(init=False, repr=False)
+    _log_scale: FloatArray = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        n_features = self.means.shape[1]
+        try:
+            factors = np.linalg.cholesky(self.covariances)
+        except np.linalg.LinAlgError as error:
+            raise InvalidData("A covariance is not positive definite: raise its floor.") from error
+        whitening = np.linalg.inv(factors)
+        log_determinant = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
+        with np.errstate(divide="ignore"):
+            log_scale = np.log(self.weights) - log_determinant - 0.5 * n_features * math.log(2.0 * math.pi)
+        object.__setattr__(self, "_whitening", np.ascontiguousarray(whitening.swapaxes(0, 1)).reshape(-1, n_features))
+        object.__setattr__(self, "_offset", np.einsum("kij,kj->ik", whitening, self.means).reshape(-1))
+        object.__setattr__(self, "_log_scale", log_scale)
+
+    @property
+    def n_features(self) -> int:
+        return int(self.means.shape[1])
+
+    def log_density(self, rows: FloatArray) -> FloatArray:
+        """Log p, ``(n,)``, at rows ``(n, n_features)``."""
+        if len(rows) == 1:
+            return np.array([self.log_density_at(rows[0])])
+        if len(rows) > _ROWS:
+            return np.concatenate([self.log_density(rows[i : i + _ROWS]) for i in range(0, len(rows), _ROWS)])
+        white = rows @ self._whitening.T - self._offset
+        white *= white
+        logs = self._log_scale - 0.5 * white.reshape(len(rows), self.n_features, -1).sum(axis=1)
+        # Beyond 1e150 standard deviations even the logarithm of every component is -inf.
+        largest = np.maximum(logs.max(axis=1), _LEAST)
+        logs -= largest[:, None]
+        with np.errstate(divide="ignore"):
+            total: FloatArray = largest + np.log(np.exp(logs, out=logs).sum(axis=1))
+        return total
+
+    def log_density_at(self, row: FloatArray) -> float:
+        """Log p at one row ``(n_features,)``, without what makes the batched form slow for one."""
+        white = self._whitening.dot(row)
+        white -= self._offset
+        white *= white
+        logs = self._log_scale - 0.5 * np.add.reduce(white.reshape(row.shape[0], -1), axis=0)
+        largest = float(np.maximum.reduce(logs))
+        if largest < _LEAST:
+            return -math.inf
+        return largest + math.log(np.add.reduce(np.exp(logs - largest)))
+
+    def marginal(self, n_features: int) -> Gaussians:
+        """The density of the first features alone."""
+        if n_features == self.n_features:
+            return self
+        return Gaussians(self.weights, self.means[:, :n_features], self.covariances[:, :n_features, :n_features])
+
+    def moved(self, center: FloatArray, scale: FloatArray) -> Gaussians:
+        """The density of ``center + scale · x``."""
+        return Gaussians(self.weights, center + scale * self.means, self.covariances * np.multiply.outer(scale, scale))
+
+    def on_circles(self, wrapped: Sequence[int], *, reach: float = _REACH) -> Gaussians:
+        r"""The density on :math:`[-\pi, \pi)` of the wrapped features, where -π and π are neighbours.
+
+        .. math:: p_\circ(x) = \sum_{j \in \mathbb Z^m} p(x + 2\pi j)
+
+        It integrates to 1 over one turn because *p* does over all of them. The sum is again one of Gaussians, of those
+        images that reach into the turn: the others are left out, less than 1e-6 of a component's
+        mass each, for a ``reach`` of 5 standard deviations.
+        """
+        if not wrapped:
+            return self
+        component, shift = images(self.means, self.covariances, wrapped, reach=reach)
+        return Gaussians(self.weights[component], self.means[component] + shift, self.covariances[component])
+
+    def inner_product(self, other: Gaussians, *, wrapped: Sequence[int] = ()) -> float:
+        r""":math:`\int p\,q = \sum_{kl} w_k v_l\, \mathcal N(m_k - n_l; 0, \Sigma_k + T_l)`, in closed form.
+
+        Both as they are before ``on_circles``; ``wrapped`` then makes it the integral over one turn of both.
+        """
+        if self.n_features != other.n_features:
+            raise InvalidData(f"Mixtures of {self.n_features} and {other.n_features} features cannot be compared.")
+        n_self, n_other = len(self.weights), len(other.weights)
+        k, n = (index.reshape(-1) for index in np.indices((n_self, n_other)))
+        differences = Gaussians(
+            self.weights[k] * other.weights[n],
+            self.means[k] - other.means[n],
+            self.covariances[k] + other.covariances[n],
+        )
+        if wrapped:
+            # On circles ∫ p q is the sum over all turns by which the two may differ: the density of m - n, wrapped.
+            folded = differences.means.copy()
+            folded[:, wrapped] = fold(folded[:, wrapped])
+            differences = Gaussians(differences.weights, folded, differences.covariances).on_circles(
+                wrapped, reach=_EXACT_REACH
+            )
+        return math.exp(differences.log_density_at(np.zeros(self.n_features)))
+
+    def squared_distance(
+        self, other: Gaussians, *, masses: tuple[float, float] = (1.0, 1.0), wrapped: Sequence[int] = ()
+    ) -> float:
+        r""":math:`\int (a\,p - b\,q)^2` in closed form, for the masses (a, b)."""
+        a, b = masses
+        value = (
+            a * a * self.inner_product(self, wrapped=wrapped)
+            - 2.0 * a * b * self.inner_product(other, wrapped=wrapped)
+            + b * b * other.inner_product(other, wrapped=wrapped)
+        )
+        return max(value, 0.0)  # rounding, where both are alike
+
+
+def images(
+    means: FloatArray, covariances: FloatArray, wrapped: Sequence[int], *, reach: float = _REACH
+) -> tuple[IntArray, FloatArray]:
+    """Which shifts by whole turns carry a component into [-π, π), for each component.
+
+    Args:
+        means: ``(n_components, n_features)``, within one turn in the wrapped features.
+        covariances: ``(n_components, n_features, n_features)``.
+        wrapped: the wrapped features.
+        reach: how far a component reaches [standard deviations].
+
+    Returns:
+        The component of each image, ``(n_images,)``, and its shift, ``(n_images, n_features)``.
+    """
+    columns = list(wrapped)
+    spread = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2)[:, columns])
+    n_turns = int(np.ceil(reach * spread.max(initial=0.0) / PERIOD))
+    turns = np.array(list(itertools.product(range(-n_turns, n_turns + 1), repeat=len(columns))), dtype=np.float64)
+    shifted = means[:, None, columns] + PERIOD * turns[None]
+    within = (np.abs(shifted) <= math.pi + reach * spread[:, None]).all(axis=2)
+    component, turn = np.nonzero(within)
+    shift = np.zeros((len(component), means.shape[1]))
+    shift[:, columns] = PERIOD * turns[turn]
+    return component, shift

@@ -1,0 +1,96 @@
+"""The samples that a density is fitted to: the batch's own, and as many earlier ones as are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained_maxent.errors import InvalidData
+from constrained_maxent.types import FloatArray
+
+FORGOTTEN = 0.01
+"""Batches whose share under ``memory`` has faded below this are dropped."""
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Weighted samples, the latest last.
+
+    Args:
+        columns: what is known of each, ``(n, ...)``.
+        weights: their part of λ̂, ``(n,)``.
+        ages: fits since they came, ``(n,)``.
+    """
+
+    columns: Mapping[str, NDArray[Any]]
+    weights: FloatArray
+    ages: NDArray[np.int64] = field(default=None)  # type: ignore[arg-type]  # filled in below
+
+    def __post_init__(self) -> None:
+        if self.ages is None:
+            object.__setattr__(self, "ages", np.zeros(len(self.weights), dtype=np.int64))
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def __getitem__(self, rows: Any) -> Samples:
+        return Samples(
+            {name: column[rows] for name, column in self.columns.items()}, self.weights[rows], self.ages[rows]
+        )
+
+    def thinned(self, size: int, rng: np.random.Generator) -> Samples:
+        """At most so many of them, drawn at random and reweighted to the same mass."""
+        if len(self) <= size:
+            return self
+        kept = self[np.sort(rng.choice(len(self), size, replace=False))]
+        total = kept.weights.sum()
+        return replace(kept, weights=kept.weights * (self.weights.sum() / total)) if total > 0.0 else kept
+
+    def fresh(self) -> Samples:
+        """Those of the latest fit."""
+        return self[len(self) - int(np.count_nonzero(self.ages == 0)) :]
+
+    def followed_by(self, fresh: Samples, *, memory: float, size: int | None) -> Samples:
+        """These, aged by one fit, and the fresh ones; the oldest leave first.
+
+        Args:
+            fresh: the next batch.
+            memory: share that the old ones keep; 0 leaves all weights as they are.
+            size: most samples kept; ``None`` lets memory alone decide.
+        """
+        if set(self.columns) != set(fresh.columns):
+            return fresh  # another kind of batch, for example one without log-probabilities
+        for name, column in fresh.columns.items():
+            if column.shape[1:] != self.columns[name].shape[1:]:
+                raise InvalidData(
+                    f"{name} has shape {column.shape[1:]} per step, in earlier batches {self.columns[name].shape[1:]}."
+                )
+        old = replace(self, ages=self.ages + 1)
+        if memory:
+            old = replace(old, weights=memory * old.weights)[memory**old.ages >= FORGOTTEN]
+            fresh = replace(fresh, weights=(1.0 - memory) * fresh.weights)
+        if size is not None:
+            old = old[max(0, len(old) + len(fresh) - size) :]
+        columns = {name: np.concatenate((old.columns[name], column)) for name, column in fresh.columns.items()}
+        return Samples(columns, np.concatenate((old.weights, fresh.weights)), np.concatenate((old.ages, fresh.ages)))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"columns": dict(self.columns), "weights": self.weights, "ages": self.ages}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """What ``state_dict`` returned."""
+        columns = {name: np.array(column) for name, column in state["columns"].items()}
+        return cls(columns, np.array(state["weights"], dtype=np.float64), np.array(state["ages"], dtype=np.int64))
+
+
+def resampled(weights: FloatArray, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Indices of ``n`` samples drawn by weight with replacement, evenly spread (systematic resampling)."""
+    cumulative = np.cumsum(weights)
+    places = (rng.random() + np.arange(n)) / n * cumulative[-1]
+    indices: NDArray[np.int64] = np.minimum(np.searchsorted(cumulative, places, side="right"), len(weights) - 1)
+    return indices

@@ -1,0 +1,163 @@
+r"""Expectation maximisation for Gaussian mixtures of weighted samples, on lines and circles.
+
+.. math:: \max_{w, m, \Sigma} \sum_i \omega_i \log \sum_k w_k\, \mathcal N(x_i; m_k, \Sigma_k), \qquad
+   \textstyle\sum_i \omega_i = 1
+
+With equal ω this is scikit-learn's algorithm, which takes no weights. A wrapped feature sums each component over whole
+turns; which turn a sample took is hidden like the component it came from, so the same two steps raise that likelihood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from constrained_maxent.errors import InvalidData
+from constrained_maxent.occupancy.gaussians import Gaussians, fold, images
+from constrained_maxent.types import FloatArray, IntArray
+
+Covariance = Literal["full", "diagonal", "tied"]
+
+_EMPTY = 1e-10
+"""A component with a smaller share of the samples keeps its place and shape: nothing tells it where to go."""
+
+
+class _Moments:
+    """Samples as the monomials 1, x, x xᵀ, so that each of the two steps is one matrix product."""
+
+    def __init__(self, rows: FloatArray, *, diagonal: bool) -> None:
+        n, self.n_features = rows.shape
+        self.diagonal = diagonal
+        self.i, self.j = (np.arange(self.n_features),) * 2 if diagonal else np.triu_indices(self.n_features)
+        self.monomials = np.concatenate((rows[:, self.i] * rows[:, self.j], rows, np.ones((n, 1))), axis=1)
+
+    def log_density(self, mixture: Gaussians) -> FloatArray:
+        """Log w_k N(x_i; m_k, Σ_k), ``(n, n_components)``."""
+        precisions = np.linalg.inv(mixture.covariances)
+        linear = np.einsum("kij,kj->ki", precisions, mixture.means)
+        # Off the diagonal each product of two features stands for two.
+        factor = np.where(self.i == self.j, -0.5, -1.0)
+        quadratic = factor * precisions[:, self.i, self.j]
+        constant = mixture._log_scale - 0.5 * np.einsum("ki,ki->k", linear, mixture.means)
+        logs: FloatArray = self.monomials @ np.concatenate((quadratic, linear, constant[:, None]), axis=1).T
+        return logs
+
+    def sums(self, shares: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Σ r, Σ r x and Σ r x xᵀ for shares r ``(n, n_components)``."""
+        sums = shares.T @ self.monomials
+        second = np.zeros((len(sums), self.n_features, self.n_features))
+        second[:, self.i, self.j] = second[:, self.j, self.i] = sums[:, : len(self.i)]
+        return sums[:, -1], sums[:, len(self.i) : -1], second
+
+
+def weighted_em(
+    rows: FloatArray,
+    weights: FloatArray,
+    start: Gaussians,
+    *,
+    covariance: Covariance = "full",
+    floor: float = 1e-6,
+    wrapped: Sequence[int] = (),
+    max_iter: int = 100,
+    tol: float = 1e-3,
+) -> Gaussians:
+    """Improve a mixture until the mean log-likelihood gains less than ``tol`` in a step.
+
+    Args:
+        rows: samples, ``(n, n_features)``; roughly standardised, the wrapped features in radians within [-π, π).
+        weights: ω, ``(n,)``, not all 0.
+        start: where to begin.
+        covariance: ``"full"``, ``"diagonal"`` or ``"tied"`` (one for all components).
+        floor: added to the variances, as scikit-learn's ``reg_covar``.
+        wrapped: features that are angles.
+        max_iter, tol: when to stop.
+
+    Raises:
+        InvalidData: a covariance lost its positive definiteness.
+    """
+    moments = _Moments(rows, diagonal=covariance == "diagonal")
+    omega = (weights / weights.sum())[:, None]
+    mixture, before = start, -np.inf
+    for _ in range(max_iter):
+        component, shift = images(mixture.means, mixture.covariances, wrapped) if wrapped else (None, None)
+        shown = mixture if component is None else mixture.on_circles(wrapped)
+        logs = moments.log_density(shown)
+        largest = logs.max(axis=1, keepdims=True)
+        logs -= largest
+        shares = np.exp(logs, out=logs)
+        totals = shares.sum(axis=1, keepdims=True)
+        likelihood = float(np.sum(omega * (largest + np.log(totals))))
+        shares *= omega / totals
+        sums = moments.sums(shares)
+        if component is not None and shift is not None:
+            sums = _gathered(sums, component, shift, len(mixture.weights))
+        mixture = _maximised(*sums, mixture, covariance=covariance, floor=floor, wrapped=wrapped)
+        if abs(likelihood - before) < tol:
+            break
+        before = likelihood
+    return mixture
+
+
+def from_labels(
+    rows: FloatArray, weights: FloatArray, labels: IntArray, *, covariance: Covariance, floor: float
+) -> Gaussians:
+    """The mixture of one Gaussian for each cluster; clusters are numbered from 0, none is empty of weight."""
+    n_components = int(labels.max()) + 1
+    shares = np.zeros((len(rows), n_components))
+    shares[np.arange(len(rows)), labels] = weights / weights.sum()
+    n, n_features = n_components, rows.shape[1]
+    blank = Gaussians(np.full(n, 1.0 / n), np.zeros((n, n_features)), np.tile(np.eye(n_features), (n, 1, 1)))
+    sums = _Moments(rows, diagonal=covariance == "diagonal").sums(shares)
+    return _maximised(*sums, blank, covariance=covariance, floor=floor)
+
+
+def _gathered(
+    sums: tuple[FloatArray, FloatArray, FloatArray], component: IntArray, shift: FloatArray, n_components: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Sums of the components from those of their images, each moved back by its turns."""
+    share, first, second = sums
+    moved = first - share[:, None] * shift
+    cross = first[:, :, None] * shift[:, None, :]
+    squares = second - cross - cross.transpose(0, 2, 1) + share[:, None, None] * shift[:, :, None] * shift[:, None, :]
+    total: list[FloatArray] = []
+    for values in (share, moved, squares):
+        gathered = np.zeros((n_components, *values.shape[1:]))
+        np.add.at(gathered, component, values)
+        total.append(gathered)
+    return total[0], total[1], total[2]
+
+
+def _maximised(
+    share: FloatArray,
+    first: FloatArray,
+    second: FloatArray,
+    before: Gaussians,
+    *,
+    covariance: Covariance,
+    floor: float,
+    wrapped: Sequence[int] = (),
+) -> Gaussians:
+    """The mixture with the given shares and moments."""
+    alive = share > _EMPTY
+    divisor = np.where(alive, share, 1.0)[:, None]
+    means = np.where(alive[:, None], first / divisor, before.means)
+    scatter = second / divisor[:, :, None] - means[:, :, None] * means[:, None, :]
+    n_features = means.shape[1]
+    if covariance == "tied":
+        pooled = np.einsum("k,kij->ij", np.where(alive, share, 0.0), scatter) / share[alive].sum()
+        covariances = np.tile(pooled + floor * np.eye(n_features), (len(share), 1, 1))
+    else:
+        if covariance == "diagonal":
+            scatter = scatter * np.eye(n_features)
+        covariances = np.where(alive[:, None, None], scatter + floor * np.eye(n_features), before.covariances)
+    if wrapped:
+        means[:, wrapped] = fold(means[:, wrapped])
+    try:
+        return Gaussians(share / share.sum(), means, covariances)
+    except InvalidData:
+        # Rounding, in the difference of two large numbers, took more than the floor: far outliers do that.
+        values, vectors = np.linalg.eigh(covariances)
+        mended = (vectors * np.maximum(values, floor)[:, None, :]) @ vectors.transpose(0, 2, 1)
+        return Gaussians(share / share.sum(), means, (mended + mended.transpose(0, 2, 1)) / 2.0)
