@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from constrained_maxent.errors import InvalidData, NonFiniteValue
-from constrained_maxent.reporting.figures import GREY, INK, _figure
+from constrained_maxent.reporting.figures import GREY, INK, blank_figure
 from constrained_maxent.types import FloatArray
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -70,7 +70,7 @@ def curves_figure(panels: Sequence[Sequence[Panel]], *, title: str | None = None
     labels = list(dict.fromkeys(curve.label for row in panels for panel in row for curve in panel.curves))
     names = list(dict.fromkeys(name for row in panels for panel in row for name in panel.lines))
     n_rows, n_columns = len(panels), len(panels[0])
-    figure = _figure(max(3.1 * n_columns, 5.0), 2.5 * n_rows + 0.8)
+    figure = blank_figure(max(3.1 * n_columns, 5.0), 2.5 * n_rows + 0.8)
     grid = figure.subplots(n_rows, n_columns, squeeze=False)
     handles = {}
     for axes, panel in zip(grid.reshape(-1), [panel for row in panels for panel in row], strict=True):

@@ -72,7 +72,7 @@ def grid_occupancy_figure(
     flat = n_rows * 2 <= n_columns  # a colour bar beside it would be a stub
     width, height = n_columns * cell + (0.2 if flat else 1.2), n_rows * cell + (0.9 if flat else 0.1)
     height += 0.0 if title is None else 0.3
-    figure = _figure(max(width, 3.2), height if flat else max(height, 2.2))
+    figure = blank_figure(max(width, 3.2), height if flat else max(height, 2.2))
     axes = figure.add_subplot()
     image = axes.imshow(visits, cmap=_sequential(), vmin=0.0, vmax=float(visits.max()) or 1.0, aspect="equal")
     bar = figure.colorbar(
@@ -153,7 +153,7 @@ def training_figure(
     if not heights:
         raise InvalidData("There is nothing to draw: give objective, exact_objective, references or a constraint.")
 
-    figure = _figure(7.0, 0.6 + sum(heights))
+    figure = blank_figure(7.0, 0.6 + sum(heights))
     grid = figure.subplots(len(heights), sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights})
     panels: list[Axes] = list(grid[:, 0])
     if has_entropy:
@@ -177,7 +177,7 @@ def training_figure(
     return figure
 
 
-def _figure(width: float, height: float) -> Figure:
+def blank_figure(width: float, height: float) -> Figure:
     """An empty figure [inches] that no window and no global list knows of."""
     figure = Figure(figsize=(width, height), dpi=DPI, layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)

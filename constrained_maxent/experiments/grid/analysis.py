@@ -107,7 +107,7 @@ def _setting(row: Row) -> tuple[str, str, int, float, float, float, float]:
         row.beta,
         row.dual_rate,
         row.limit,
-    )  # fmt: skip
+    )
 
 
 def courses(rows: Iterable[Row]) -> list[Course]:
@@ -192,9 +192,8 @@ def _claims_of_beta(summaries: Sequence[Summary]) -> list[Claim]:
         return summary.episodes_per_batch, summary.learning_rate
 
     groups = [
-        sorted(group, key=lambda summary: summary.beta)
-        for _, group in groupby(sorted(summaries, key=key), key=key)
-    ]  # fmt: skip
+        sorted(group, key=lambda summary: summary.beta) for _, group in groupby(sorted(summaries, key=key), key=key)
+    ]
     falling = [_all_pairs(group, lambda a, b: b.violation <= (1.0 + MONOTONE_SLACK) * a.violation) for group in groups]
     # Relative to the highest: how much entropy the choice of β costs at most.
     losses = [1.0 - min(s.entropy for s in group) / max(s.entropy for s in group) for group in groups]

@@ -167,9 +167,7 @@ def _evaluate(study: Study, scale: Scale, place: Place, result: TabularResult) -
             if not np.isfinite(policy).all():
                 continue
             entropy, value = place.measure(policy)
-            yield Row(
-                study=study.name, seed=seed, iteration=iteration, entropy=entropy, value=value, **asdict(setting)
-            )  # fmt: skip
+            yield Row(study=study.name, seed=seed, iteration=iteration, entropy=entropy, value=value, **asdict(setting))
 
 
 def _write_rows(files: StudyFiles, rows: list[Row]) -> None:
