@@ -11,13 +11,15 @@ import cvxpy as cp
 # Tighter than Clarabel's own 1e-8: policies are quotients of small masses.
 _TIGHT = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
 
-ATTEMPTS: tuple[dict[str, float], ...] = (
+ATTEMPTS: tuple[dict[str, float | bool], ...] = (
     _TIGHT,
     # Where exponential and second-order cones meet, full steps sometimes stall close to the optimum.
     {**_TIGHT, "max_step_fraction": 0.95},
     {**_TIGHT, "linesearch_backtrack_step": 0.5},
     {},
     {"static_regularization_constant": 1e-7},
+    {"max_step_fraction": 0.9},
+    {"equilibrate_enable": False},
 )
 """Options to try, one after the other."""
 
@@ -31,7 +33,7 @@ def run_solver(problem: Any) -> str:
     return "failed"
 
 
-def attempt(problem: Any, options: Mapping[str, float]) -> str:
+def attempt(problem: Any, options: Mapping[str, float | bool]) -> str:
     """One solve with the given options of Clarabel, its status as :func:`run_solver` gives it."""
     known = {
         cp.OPTIMAL: "optimal",

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from constrained_maxent.envs import SafeFrozenLake
 from constrained_maxent.errors import DuplicateName, InfeasibleProblem, InvalidData, InvalidSetting
 from constrained_maxent.functionals import Entropy, Functional, KLDivergence, L2Distance, LinearCost
 from constrained_maxent.oracle import Solution, TabularMDP, solve
@@ -526,3 +527,15 @@ class TestErrors:
     def test_sizes(self, kind: Any) -> None:
         with pytest.raises(InvalidData, match=r"\(1, 2\)"):
             solve(bandit(), None, [kind(np.ones((2, 2)))])
+
+
+def test_a_stiff_penalty_at_a_finite_horizon_is_solved() -> None:
+    """Every way of solving but the last two stalls here; the dual bound, which trusts none of them, certifies it."""
+    lake = SafeFrozenLake(desc=["SFFFFF", *["FFFFFF"] * 4, "FFFFFG"], horizon=25)
+    mdp = TabularMDP.from_env(lake, discount=0.99)
+    path = np.zeros((36, 4))
+    path[np.arange(36), np.where(np.arange(36) % 6 < 5, 2, 1)] = 1.0  # right, then down
+    distance = L2Distance(mdp.occupancy(path, scale="truncated"), limit=0.2)
+    solution = solve(mdp, constraints={"d": distance}, penalties={"d": Quadratic(1000.0)}, scale="truncated")
+    assert solution.gap <= 1e-5 * solution.value
+    assert 0.0 < solution.constraints["d"] < 0.05
