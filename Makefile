@@ -16,7 +16,7 @@ help:
 	@echo 'make test         run the whole test suite'
 	@echo 'make test-oldest  run it against gymnasium $(OLDEST_GYMNASIUM), the oldest that is supported'
 	@echo 'make lint         check format, style, types and the direction of imports'
-	@echo 'make benchmarks   measure the overhead of the wrappers and the speed of engine and oracle'
+	@echo 'make benchmarks   measure the overhead of the wrappers and the speed of engines and oracle'
 	@echo 'make constraints  resolve the dependencies anew and write constraints.txt'
 	@echo 'make clean        remove the virtual environments, caches and builds; keep runs/'
 	@echo
