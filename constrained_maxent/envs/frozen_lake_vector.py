@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
+from constrained_maxent.envs.autoreset import as_mode, require_running, reset_mask
 from constrained_maxent.envs.frozen_lake import SafeFrozenLake
 from constrained_maxent.errors import InvalidSetting
 
@@ -63,11 +64,7 @@ class SafeFrozenLakeVector(VectorEnv[NDArray[np.int64], ArrayLike, NDArray[Any]]
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             modes = ", ".join(self.metadata["render_modes"])
             raise InvalidSetting(f"render_mode={render_mode!r} must be None or one of {modes}.")
-        try:
-            self.autoreset_mode = AutoresetMode(autoreset_mode)
-        except ValueError:
-            modes = ", ".join(mode.value for mode in AutoresetMode)
-            raise InvalidSetting(f"autoreset_mode={autoreset_mode!r} must be one of {modes}.") from None
+        self.autoreset_mode = as_mode(autoreset_mode)
 
         # One scalar lake checks the other arguments, holds the tables and draws the copies one after the other.
         self._lake = SafeFrozenLake(
@@ -135,7 +132,7 @@ class SafeFrozenLakeVector(VectorEnv[NDArray[np.int64], ArrayLike, NDArray[Any]]
         Returns:
             All current states, int64 (num_envs,), and an empty info: no action, no cost.
         """
-        mask = self._reset_mask(options)
+        mask = reset_mask(options, self.num_envs, started=self._started)
         super().reset(seed=seed)
         self._started = True
         self._restart(mask)
@@ -223,13 +220,7 @@ class SafeFrozenLakeVector(VectorEnv[NDArray[np.int64], ArrayLike, NDArray[Any]]
         }
 
     def _checked(self, actions: ArrayLike) -> NDArray[np.int64]:
-        if not self._started:
-            raise ResetNeeded("No episode is running: call reset() before step().")
-        if self.autoreset_mode is AutoresetMode.DISABLED and self._ended.any():
-            raise ResetNeeded(
-                f"The episodes of copies {np.flatnonzero(self._ended).tolist()} have ended and autoreset is disabled: "
-                'call reset(options={"reset_mask": terminated | truncated}) before the next step().'
-            )
+        require_running(self._ended, started=self._started, mode=self.autoreset_mode)
         moves = np.asarray(actions)
         if moves.shape != (self.num_envs,) or moves.dtype.kind not in "iu" or moves.min() < 0 or moves.max() > 3:
             raise InvalidSetting(
@@ -237,15 +228,3 @@ class SafeFrozenLakeVector(VectorEnv[NDArray[np.int64], ArrayLike, NDArray[Any]]
                 f"0 left, 1 down, 2 right, 3 up; not {actions!r}."
             )
         return moves.astype(np.int64)
-
-    def _reset_mask(self, options: dict[str, Any] | None) -> NDArray[np.bool_]:
-        if options is None or "reset_mask" not in options:
-            return np.ones(self.num_envs, dtype=np.bool_)
-        mask = np.asarray(options["reset_mask"])
-        if mask.shape != (self.num_envs,) or mask.dtype != np.bool_ or not mask.any():
-            raise InvalidSetting(
-                f"reset_mask must be a bool array of shape ({self.num_envs},) with at least one True, not {mask!r}."
-            )
-        if not self._started:
-            raise ResetNeeded("The first reset() must start every copy: call it without a reset_mask.")
-        return mask

@@ -14,6 +14,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
+from constrained_maxent.envs.autoreset import as_mode, require_running, reset_mask
 from constrained_maxent.envs.mujoco_import import mujoco
 from constrained_maxent.envs.mujoco_painter import MujocoPainter
 from constrained_maxent.envs.mujoco_simulation import (
@@ -113,11 +114,7 @@ class MujocoVectorEnv(MujocoVectorBase):
         height: int = 360,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     ) -> None:
-        try:
-            self.autoreset_mode = AutoresetMode(autoreset_mode)
-        except ValueError:
-            modes = ", ".join(mode.value for mode in AutoresetMode)
-            raise InvalidSetting(f"autoreset_mode={autoreset_mode!r} must be one of {modes}.") from None
+        self.autoreset_mode = as_mode(autoreset_mode)
         check_render_mode(render_mode, self.metadata["render_modes"])
         self._simulation = MujocoSimulation(model, num_envs, frame_skip=frame_skip, threads=threads)
         self.horizon = horizon_steps(time_limit, self._simulation.timestep)
@@ -188,7 +185,7 @@ class MujocoVectorEnv(MujocoVectorBase):
         Returns:
             All current observations, and infos with the ``state`` of the copies that were restarted.
         """
-        mask = self._reset_mask(options)
+        mask = reset_mask(options, self.num_envs, started=self._started)
         given = self._given_states(options)
         self._seed_generators(seed, mask)
         self._restart(mask, given)
@@ -351,13 +348,7 @@ class MujocoVectorEnv(MujocoVectorBase):
     # Arguments, checked.
 
     def _checked(self, actions: ArrayLike) -> FloatArray:
-        if not self._started:
-            raise ResetNeeded("No episode is running: call reset() before step().")
-        if self.autoreset_mode is AutoresetMode.DISABLED and self._ended.any():
-            raise ResetNeeded(
-                f"The episodes of copies {np.flatnonzero(self._ended).tolist()} have ended and autoreset is disabled: "
-                'call reset(options={"reset_mask": terminated | truncated}) before the next step().'
-            )
+        require_running(self._ended, started=self._started, mode=self.autoreset_mode)
         return checked_controls(actions, (self.num_envs, int(self.model.nu)))
 
     def _given_states(self, options: dict[str, Any] | None) -> tuple[FloatArray, FloatArray] | None:
@@ -374,18 +365,6 @@ class MujocoVectorEnv(MujocoVectorBase):
                 raise NonFiniteValue(f"{name} must be finite.")
             given.append(values)
         return given[0], given[1]
-
-    def _reset_mask(self, options: dict[str, Any] | None) -> NDArray[np.bool_]:
-        if options is None or "reset_mask" not in options:
-            return np.ones(self.num_envs, dtype=np.bool_)
-        mask = np.asarray(options["reset_mask"])
-        if mask.shape != (self.num_envs,) or mask.dtype != np.bool_ or not mask.any():
-            raise InvalidSetting(
-                f"reset_mask must be a bool array of shape ({self.num_envs},) with at least one True, not {mask!r}."
-            )
-        if not self._started:
-            raise ResetNeeded("The first reset() must start every copy: call it without a reset_mask.")
-        return mask
 
 
 def positions_and_velocities(states: MujocoStates) -> FloatArray:
