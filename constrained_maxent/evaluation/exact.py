@@ -10,14 +10,13 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike
 
+from constrained_maxent.agents.rollouts import Environment
 from constrained_maxent.errors import InvalidMDP, MissingCost
 from constrained_maxent.functionals import Entropy, Functional, KLDivergence, LinearCost
 from constrained_maxent.occupancy import Scale
 from constrained_maxent.oracle import TabularMDP
 from constrained_maxent.types import FloatArray
 from constrained_maxent.wrappers import find_tracker
-
-Environment = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from constrained_maxent.agents import PGP
-from constrained_maxent.agents.rollouts import Collector, single_spaces
+from constrained_maxent.agents.rollouts import Collector, Environment, single_spaces
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.evaluation.exact import Environment
 from constrained_maxent.evaluation.statistics import Estimate, bootstrap_mean
 from constrained_maxent.functionals import LinearCost
 from constrained_maxent.occupancy import estimator_config, estimator_from_config

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained_maxent.agents import PGP
+from constrained_maxent.agents.rollouts import Environment
 from constrained_maxent.errors import InvalidRun
 from constrained_maxent.evaluation import exact_problem
-from constrained_maxent.evaluation.exact import Environment, with_dynamics
+from constrained_maxent.evaluation.exact import with_dynamics
 from constrained_maxent.experiments.environments import make_environment
 from constrained_maxent.experiments.run_folder import RunFolder
 from constrained_maxent.experiments.training import load_agent, load_config

@@ -22,9 +22,6 @@ from constrained_maxent.oracle.solver import Constraints, convex_problem, solve
 from constrained_maxent.oracle.tabular import TabularMDP
 from constrained_maxent.types import as_array
 
-STRONG_DUALITY_TOLERANCE = 1e-4
-"""Relative duality gap below which strong duality counts as observed."""
-
 SLATER_TOLERANCE = 1e-7
 """Margin above which Slater's condition counts as observed."""
 
@@ -124,7 +121,7 @@ def certify(
         epsilon=max(abs(gap), violation),
         dual_bound=best.dual_bound,
         multipliers=best.multipliers,
-        strong_duality=abs(best.gap) <= STRONG_DUALITY_TOLERANCE * max(1.0, abs(best.value)),
+        strong_duality=best.strong_duality,
         slater_margin=_margin(mdp, problem),
         is_time_dependent=best.is_time_dependent,
     )

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.oracle.certificate import STRONG_DUALITY_TOLERANCE
 from constrained_maxent.oracle.exact_gradient import SoftmaxPoint
 from constrained_maxent.oracle.solution import Solution
 from constrained_maxent.oracle.theory import exact_beta, exact_violation, quadratic_beta, quadratic_violation
@@ -107,7 +106,7 @@ def check_guarantees(
     return Guarantees(
         epsilon=max(abs(gap), point.violation),
         guaranteed_epsilon=max(penalised_gap, most_gained, *bounds.values(), 0.0),
-        strong_duality=abs(reference.gap) <= STRONG_DUALITY_TOLERANCE * max(1.0, abs(reference.value)),
+        strong_duality=reference.strong_duality,
         multipliers=multipliers,
         thresholds=thresholds,
         beta_suffices=all(penalty.beta >= thresholds[name] for name, penalty in penalties.items()),

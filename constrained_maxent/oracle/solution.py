@@ -14,6 +14,9 @@ from constrained_maxent.oracle.tabular import TabularMDP
 from constrained_maxent.penalties import Penalty
 from constrained_maxent.types import FloatArray
 
+STRONG_DUALITY_TOLERANCE = 1e-4
+"""Relative duality gap below which strong duality counts as observed."""
+
 
 @dataclass(frozen=True, eq=False)
 class ConvexProblem:
@@ -107,3 +110,8 @@ class Solution:
         It is below 0 by rounding, where constraints are violated within ``primal_residual``.
         """
         return self.dual_bound - self.penalised_value
+
+    @property
+    def strong_duality(self) -> bool:
+        """Whether optimum and dual bound agree within ``STRONG_DUALITY_TOLERANCE``, relative."""
+        return abs(self.gap) <= STRONG_DUALITY_TOLERANCE * max(1.0, abs(self.value))

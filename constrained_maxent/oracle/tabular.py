@@ -28,9 +28,8 @@ from constrained_maxent.errors import InvalidData, InvalidMDP, InvalidSetting, N
 from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.occupancy.weighting import Scale, Weighting
 from constrained_maxent.oracle.toy_text import read_toy_text, split_outcomes
-from constrained_maxent.types import as_array
+from constrained_maxent.types import FloatArray, as_array
 
-Floats = NDArray[np.float64]
 Environment = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]
 Cost = Callable[[int, int, int], float]
 
@@ -72,8 +71,8 @@ class TabularMDP:
 
     transition: csr_array
     ending: csr_array
-    initial: Floats
-    reward: Floats
+    initial: FloatArray
+    reward: FloatArray
     discount: float
     horizon: int | None = None
 
@@ -235,9 +234,9 @@ class TabularMDP:
         return int(self.reward.shape[1])
 
     @property
-    def termination(self) -> Floats:
+    def termination(self) -> FloatArray:
         """Probability that the episode ends with this step, ``(n_states, n_actions)``."""
-        total: Floats = self.ending.sum(axis=1).reshape(self.reward.shape)
+        total: FloatArray = self.ending.sum(axis=1).reshape(self.reward.shape)
         return total
 
     @property
@@ -265,7 +264,7 @@ class TabularMDP:
         """The weights of the time steps at this discount and horizon."""
         return Weighting(discount=self.discount, horizon=self.horizon, scale=scale)
 
-    def tabulate(self, cost: Cost) -> Floats:
+    def tabulate(self, cost: Cost) -> FloatArray:
         r"""Expected cost :math:`c(s,a) = \sum_{s'} p(s'|s,a)\,\mathrm{cost}(s,a,s')`, final steps included.
 
         Args:
@@ -295,7 +294,7 @@ class TabularMDP:
             table[row] += probability * value
         return table.reshape(self.n_states, self.n_actions)
 
-    def occupancy(self, policy: ArrayLike, *, scale: Scale = "normalised") -> Floats:
+    def occupancy(self, policy: ArrayLike, *, scale: Scale = "normalised") -> FloatArray:
         r"""Exact occupancy measure :math:`\lambda(s,a) = \sum_{t<H} w_t\,\rho_t(s)\,\pi_t(a|s)` of a policy.
 
         At infinite horizon :math:`d = \sum_t \gamma^t \rho_t` solves :math:`(I - \gamma P_\pi^\top) d = \mu_0`.
@@ -323,7 +322,7 @@ class TabularMDP:
             occupancy += weight * rho[:, None] * pi_now
         return occupancy
 
-    def policy_gradient(self, policy: ArrayLike, reward: ArrayLike, *, scale: Scale = "normalised") -> Floats:
+    def policy_gradient(self, policy: ArrayLike, reward: ArrayLike, *, scale: Scale = "normalised") -> FloatArray:
         r"""Derivative of :math:`\langle r, \lambda^\pi \rangle` in the entries of the policy.
 
         By the policy gradient theorem it is the visits of a state times the action's value for the reward *r*,
@@ -351,7 +350,7 @@ class TabularMDP:
             factors = self._factorise(pi)
             value = self._discounted_values(factors, pi, r)
             visits = weighting.constant * self._discounted_visits(factors)
-            gradient: Floats = visits[:, None] * (r + self.discount * self._expected(value))
+            gradient: FloatArray = visits[:, None] * (r + self.discount * self._expected(value))
             return gradient
 
         pi_t = self._over_time(pi)
@@ -365,7 +364,7 @@ class TabularMDP:
             value = (pi_t[t] * action_value).sum(axis=1)
         return gradient_t if pi.ndim == 3 else gradient_t.sum(axis=0)
 
-    def state_values(self, policy: ArrayLike, reward: ArrayLike) -> Floats:
+    def state_values(self, policy: ArrayLike, reward: ArrayLike) -> FloatArray:
         r"""Discounted return from each state at infinite horizon, :math:`V = r_\pi + \gamma P_\pi V`, ``(n_states,)``.
 
         Args:
@@ -402,7 +401,7 @@ class TabularMDP:
         sizes = f"n_states={self.n_states}, n_actions={self.n_actions}"
         return f"TabularMDP({sizes}, discount={self.discount}, horizon={self.horizon})"
 
-    def _require_policy(self, policy: ArrayLike) -> Floats:
+    def _require_policy(self, policy: ArrayLike) -> FloatArray:
         table = as_array("policy", policy, np.float64)
         stationary = (self.n_states, self.n_actions)
         shapes = [stationary] if self.horizon is None else [stationary, (self.horizon, *stationary)]
@@ -411,7 +410,7 @@ class TabularMDP:
         _require_distributions("policy", table, table.sum(axis=-1), POLICY_TOLERANCE)
         return table
 
-    def _require_reward(self, reward: ArrayLike) -> Floats:
+    def _require_reward(self, reward: ArrayLike) -> FloatArray:
         table = as_array("reward", reward, np.float64)
         if table.shape != self.reward.shape:
             raise InvalidMDP(f"reward has shape {table.shape}, expected (n_states, n_actions) = {self.reward.shape}.")
@@ -419,33 +418,33 @@ class TabularMDP:
             raise NonFiniteValue("reward has an entry that is NaN or infinite.")
         return table
 
-    def _over_time(self, policy: Floats) -> Floats:
+    def _over_time(self, policy: FloatArray) -> FloatArray:
         return np.broadcast_to(policy, (self.horizon or 0, self.n_states, self.n_actions))
 
-    def _expected(self, value: Floats) -> Floats:
+    def _expected(self, value: FloatArray) -> FloatArray:
         """Expectation of a value of the next state, 0 where the episode ends: ``(n_states, n_actions)``."""
-        expected: Floats = (self.transition @ value).reshape(self.n_states, self.n_actions)
+        expected: FloatArray = (self.transition @ value).reshape(self.n_states, self.n_actions)
         return expected
 
-    def _state_distributions(self, pi_t: Floats) -> Iterator[Floats]:
+    def _state_distributions(self, pi_t: FloatArray) -> Iterator[FloatArray]:
         """The distributions of the states at times 0, 1, …, as many as policies: ``(n_states,)`` each."""
         rho = self.initial
         for pi in pi_t:
             yield rho
             rho = (rho[:, None] * pi).ravel() @ self.transition
 
-    def _factorise(self, policy: Floats) -> SuperLU:
+    def _factorise(self, policy: FloatArray) -> SuperLU:
         r"""Sparse factors of :math:`I - \gamma P_\pi`, which is regular because :math:`\gamma < 1`."""
         rows = np.arange(0, policy.size + 1, self.n_actions)
         mix_actions = csr_array((policy.ravel(), np.arange(policy.size), rows), shape=(self.n_states, policy.size))
         return splu((eye_array(self.n_states) - self.discount * (mix_actions @ self.transition)).tocsc())
 
-    def _discounted_values(self, factors: SuperLU, policy: Floats, reward: Floats) -> Floats:
-        values: Floats = factors.solve((policy * reward).sum(axis=1))
+    def _discounted_values(self, factors: SuperLU, policy: FloatArray, reward: FloatArray) -> FloatArray:
+        values: FloatArray = factors.solve((policy * reward).sum(axis=1))
         return values
 
-    def _discounted_visits(self, factors: SuperLU) -> Floats:
-        visits: Floats = factors.solve(self.initial, trans="T")
+    def _discounted_visits(self, factors: SuperLU) -> FloatArray:
+        visits: FloatArray = factors.solve(self.initial, trans="T")
         # Rounding may leave ±1e-17 where a state is never visited; an occupancy has exactly 0 there.
         return np.where(self.reachable, np.maximum(visits, 0.0), 0.0)
 
@@ -480,7 +479,7 @@ def _buffers(matrix: csr_array) -> tuple[NDArray[Any], ...]:
     return matrix.data, matrix.indices, matrix.indptr
 
 
-def _states_and_actions(transition: csr_array, initial: Floats) -> tuple[int, int]:
+def _states_and_actions(transition: csr_array, initial: FloatArray) -> tuple[int, int]:
     rows, n_states = map(int, transition.shape)
     if initial.shape != (n_states,):
         raise InvalidMDP(f"initial has shape {initial.shape}, but transition leads to {n_states} states.")
@@ -489,7 +488,7 @@ def _states_and_actions(transition: csr_array, initial: Floats) -> tuple[int, in
     return n_states, rows // n_states
 
 
-def _require_distributions(what: str, probabilities: Floats, totals: Floats, tolerance: float) -> None:
+def _require_distributions(what: str, probabilities: FloatArray, totals: FloatArray, tolerance: float) -> None:
     if not np.isfinite(probabilities).all():
         raise NonFiniteValue(f"{what} has a probability that is NaN or infinite.")
     if (probabilities < 0.0).any():
