@@ -1,7 +1,7 @@
 r"""Penalties :math:`\mathcal L(R)` of a constraint :math:`R(\lambda) \le 0`: value, slope, and update at a batch's end.
 
 Each is an immutable strategy. ``updated`` returns the penalty to use from the next batch on, so multipliers change
-without side effects. Because the penalty lives in the wrapper, every agent gets all four.
+without side effects. Because the penalty lives in the wrapper, every agent gets all of them.
 """
 
 from __future__ import annotations
@@ -10,15 +10,19 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.schedules import Geometric
 from constrained_maxent.types import is_number
 
 
 @dataclass(frozen=True)
 class Penalty(ABC):
     """The contract: ``value`` and ``slope`` of a violation, and what the penalty becomes after a batch."""
+
+    changing: ClassVar[tuple[str, ...]] = ()
+    """Fields that ``updated`` changes: the part of a penalty that a checkpoint holds."""
 
     @abstractmethod
     def value(self, violation: float) -> float:
@@ -31,6 +35,14 @@ class Penalty(ABC):
     def updated(self, violation: float) -> Self:
         """The penalty for the next batch, given R of this one. Fixed penalties return themselves."""
         return self
+
+    def state_dict(self) -> dict[str, float]:
+        """The fields that change, by name."""
+        return {name: getattr(self, name) for name in self.changing}
+
+    def with_state(self, state: Mapping[str, float]) -> Self:
+        """This penalty with the fields of a ``state_dict``."""
+        return replace(self, **state)
 
     def to_config(self) -> dict[str, Any]:
         """Plain data from which ``penalty_from_config`` makes an equal penalty."""
@@ -63,6 +75,101 @@ class Quadratic(Penalty):
 
 
 @dataclass(frozen=True)
+class QuadraticContinuation(Penalty):
+    r""":math:`\beta_k [R]_+^2` with a β that goes geometrically from ``start`` to ``end``.
+
+    A small β leaves a large violation, a large one from the start keeps the agent from exploring at all: at first it
+    would learn nothing but the constraint.
+
+    Args:
+        start, end: β in the first batch and after ``iterations`` of them, above 0 [nats / R²].
+        iterations: batches in between.
+        iteration: k, batches so far.
+
+    >>> penalty = QuadraticContinuation(1.0, 100.0, iterations=2)
+    >>> round(penalty.beta, 6), round(penalty.updated(0.3).beta, 6)
+    (1.0, 10.0)
+    """
+
+    changing: ClassVar[tuple[str, ...]] = ("iteration",)
+
+    start: float
+    end: float
+    iterations: int
+    iteration: int = 0
+
+    def __post_init__(self) -> None:
+        self._schedule()
+        if isinstance(self.iteration, bool) or not self.iteration >= 0 or self.iteration % 1:
+            raise InvalidSetting(f"iteration={self.iteration!r} must be a whole number of at least 0.")
+
+    def _schedule(self) -> Geometric:
+        return Geometric(self.start, self.end, self.iterations)
+
+    @property
+    def beta(self) -> float:
+        """β of this batch."""
+        return self._schedule().at(self.iteration)
+
+    def value(self, violation: float) -> float:
+        return self.beta * max(violation, 0.0) ** 2
+
+    def slope(self, violation: float) -> float:
+        return 2.0 * self.beta * max(violation, 0.0)
+
+    def updated(self, violation: float) -> Self:
+        return self if self.iteration >= self.iterations else replace(self, iteration=self.iteration + 1)
+
+
+@dataclass(frozen=True)
+class AdaptiveQuadratic(Penalty):
+    r""":math:`\beta [R]_+^2` with a β that grows until the constraint holds within a tolerance.
+
+    After each batch β ← β·growth if R > tolerance. At an optimum with the multiplier μ of the constraint the penalised
+    problem leaves R = μ / 2β, so β ends near μ / (2·tolerance), whatever the units of the cost are. Nobody has to know
+    it, nor how long a run will be.
+
+    Args:
+        tolerance: the violation that may remain, above 0, in units of R.
+        beta: β at the start, above 0 [nats / R²].
+        growth: at least 1.
+        largest: upper bound of β.
+
+    >>> penalty = AdaptiveQuadratic(tolerance=0.1, beta=2.0, growth=1.5)
+    >>> penalty.updated(0.2).beta, penalty.updated(0.05).beta
+    (3.0, 2.0)
+    """
+
+    changing: ClassVar[tuple[str, ...]] = ("beta",)
+
+    tolerance: float
+    beta: float = 1.0
+    growth: float = 1.2
+    largest: float = math.inf
+
+    def __post_init__(self) -> None:
+        for name in ("tolerance", "beta"):
+            value = getattr(self, name)
+            if not (is_number(value) and 0.0 < value < math.inf):
+                raise InvalidSetting(f"{name}={value!r} must be a finite number above 0.")
+        if not (is_number(self.growth) and 1.0 <= self.growth < math.inf):
+            raise InvalidSetting(f"growth={self.growth!r} must be a finite number of at least 1.")
+        if not (is_number(self.largest) and self.largest >= self.beta):
+            raise InvalidSetting(f"largest={self.largest!r} must be a number of at least beta={self.beta!r}.")
+
+    def value(self, violation: float) -> float:
+        return self.beta * max(violation, 0.0) ** 2
+
+    def slope(self, violation: float) -> float:
+        return 2.0 * self.beta * max(violation, 0.0)
+
+    def updated(self, violation: float) -> Self:
+        if violation <= self.tolerance:
+            return self
+        return replace(self, beta=min(self.beta * self.growth, self.largest))
+
+
+@dataclass(frozen=True)
 class Exact(Penalty):
     r""":math:`\beta [R]_+`, the non-smooth exact penalty (paper, appendix *Unified Penalty Framework*).
 
@@ -92,6 +199,8 @@ class Lagrangian(Penalty):
         multiplier: μ at the start, from 0 to ``largest`` [nats / R].
         largest: upper bound of μ, for projection; ``inf`` for none.
     """
+
+    changing: ClassVar[tuple[str, ...]] = ("multiplier",)
 
     learning_rate: float
     multiplier: float = 0.0
@@ -128,6 +237,8 @@ class AugmentedLagrangian(Penalty):
         multiplier: μ ≥ 0 at the start [nats / R].
     """
 
+    changing: ClassVar[tuple[str, ...]] = ("multiplier",)
+
     beta: float
     learning_rate: float | None = None
     multiplier: float = 0.0
@@ -150,7 +261,10 @@ class AugmentedLagrangian(Penalty):
         return replace(self, multiplier=max(self.multiplier + step * violation, 0.0))
 
 
-_KINDS: dict[str, type[Penalty]] = {kind.__name__: kind for kind in (Quadratic, Exact, Lagrangian, AugmentedLagrangian)}
+_KINDS: dict[str, type[Penalty]] = {
+    kind.__name__: kind
+    for kind in (Quadratic, QuadraticContinuation, AdaptiveQuadratic, Exact, Lagrangian, AugmentedLagrangian)
+}
 
 
 def penalty_from_config(config: Mapping[str, Any]) -> Penalty:

@@ -22,7 +22,7 @@ from constrained_maxent.errors import CheckpointMismatch, DamagedCheckpoint, Inv
 if TYPE_CHECKING:
     from constrained_maxent.agents.pgp import PGP
 
-FORMAT = 1
+FORMAT = 2
 """Version of the file's layout. Files of another version are refused by name."""
 
 Agent = TypeVar("Agent", bound="PGP")
@@ -36,7 +36,8 @@ def save(path: str | PathLike[str], agent: PGP) -> None:
         "format": FORMAT,
         "agent": type(agent).__name__,
         "environment": describe(agent.env),
-        "settings": json.dumps(asdict(agent.settings)),
+        # As they turned out: the environment's suggestions may have changed when it is loaded.
+        "settings": json.dumps(asdict(agent.settings) | asdict(agent.hyperparameters)),
         "seed": agent.seed,
         "iteration": agent.iteration,
         "timesteps": agent.timesteps,

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from constrained_maxent.agents.policies import mlp
-from constrained_maxent.agents.settings import PGPSettings
+from constrained_maxent.agents.policies import Features, mlp
+from constrained_maxent.agents.settings import Hyperparameters
 from constrained_maxent.types import FloatArray
 
 
@@ -26,10 +26,11 @@ class Critic(nn.Module):
     mean: torch.Tensor
     std: torch.Tensor
 
-    def __init__(self, observation_space: gym.Space[Any], settings: PGPSettings) -> None:
+    def __init__(self, observation_space: gym.Space[Any], settings: Hyperparameters) -> None:
         super().__init__()
         self._settings = settings
-        self.network = mlp(observation_space, settings.hidden_sizes, 1)
+        self.features = Features(observation_space, normalize=settings.normalize_observations)
+        self.network = mlp(self.features.size, settings.hidden_sizes, 1)
         # Part of the state dict, so that a checkpoint carries the units.
         self.register_buffer("mean", torch.zeros(()))
         self.register_buffer("std", torch.ones(()))
@@ -38,9 +39,13 @@ class Critic(nn.Module):
     def values(self, rows: NDArray[Any]) -> FloatArray:
         """V(s), ``(n,)``, for observation rows ``(n, ...)``."""
         with torch.no_grad():
-            standard = self.network(torch.as_tensor(rows, device=self.mean.device))[:, 0]
+            standard = self.network(self.features(torch.as_tensor(rows, device=self.mean.device)))[:, 0]
             values: FloatArray = (standard * self.std + self.mean).cpu().numpy().astype(np.float64)
         return values
+
+    def observe(self, rows: NDArray[Any]) -> None:
+        """Let the normalisation of observations take these rows into account."""
+        self.features.observe(rows)
 
     def fit(self, rows: NDArray[Any], return_t: FloatArray, rng: np.random.Generator) -> float:
         """Some gradient steps towards the returns.
@@ -51,7 +56,7 @@ class Critic(nn.Module):
         settings, device = self._settings, self.mean.device
         self.mean.fill_(float(return_t.mean()))
         self.std.fill_(max(float(return_t.std()), 1e-8))
-        inputs = torch.as_tensor(rows, device=device)
+        inputs = self.features(torch.as_tensor(rows, device=device))
         targets = (torch.as_tensor(return_t, dtype=torch.float32, device=device) - self.mean) / self.std
         loss = torch.zeros(())
         for _ in range(settings.critic_steps):

@@ -13,13 +13,27 @@ import torch
 
 from constrained_maxent.agents import checkpoints
 from constrained_maxent.agents.critic import Critic
-from constrained_maxent.agents.policies import CategoricalMLP, TabularSoftmax, make_policy
+from constrained_maxent.agents.policies import CategoricalMLP, TabularSoftmax, is_table, make_policy
 from constrained_maxent.agents.progress import Progress
-from constrained_maxent.agents.returns import mean_over_trajectories, rewards_to_go
-from constrained_maxent.agents.rollouts import Collector, Environment, Rollout, is_single, one_action
-from constrained_maxent.agents.settings import PGPSettings
-from constrained_maxent.errors import InvalidSetting, NonFiniteValue, UnsupportedSpace
+from constrained_maxent.agents.returns import (
+    generalised_advantages,
+    mean_over_trajectories,
+    rewards_to_go,
+    standardised,
+)
+from constrained_maxent.agents.rollouts import (
+    Collector,
+    Environment,
+    Rollout,
+    find_tracker,
+    is_single,
+    one_action,
+)
+from constrained_maxent.agents.settings import PGPSettings, complete
+from constrained_maxent.agents.updates import update_policy
+from constrained_maxent.errors import InvalidSetting, UnsupportedSpace
 from constrained_maxent.occupancy.spaces import as_row, as_rows
+from constrained_maxent.schedules import Geometric
 from constrained_maxent.types import FloatArray
 
 
@@ -63,11 +77,16 @@ class PGP:
     Args:
         env: a wrapped environment, scalar or vector, with ``Discrete`` or ``Box`` actions.
         settings: hyperparameters; single ones may be given as keywords instead, ``PGP(env, learning_rate=0.1)``.
+            What is left out the environment may suggest, as the -PGP- ids do.
         seed: of everything random: actions, networks, and the environment's resets.
 
     Raises:
         InvalidSetting: a hyperparameter out of range, an unknown device, or an environment that PGP cannot use.
         UnsupportedSpace: no policy for these spaces.
+
+    Attributes:
+        settings: what was given.
+        hyperparameters: what it runs with.
 
     >>> import gymnasium as gym
     >>> import constrained_maxent
@@ -100,27 +119,30 @@ class PGP:
 
     def _build(self) -> None:
         settings, collector = self.settings, self._collector
+        tracker = find_tracker(self.env)
+        spaces = collector.observation_space, collector.action_space
+        self.hyperparameters = complete(
+            settings,
+            {} if tracker is None else tracker.agent_defaults,
+            is_table=is_table(*spaces, kind=settings.policy),
+        )
+        chosen = self.hyperparameters
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             policy = make_policy(
-                collector.observation_space,
-                collector.action_space,
+                *spaces,
                 kind=settings.policy,
-                hidden_sizes=settings.hidden_sizes,
+                hidden_sizes=chosen.hidden_sizes,
+                normalize=chosen.normalize_observations,
             )
-            critic = Critic(collector.observation_space, settings) if settings.baseline == "critic" else None
+            critic = Critic(spaces[0], chosen) if chosen.baseline == "critic" else None
         try:
             self.policy = policy.to(settings.device)
             self.critic = None if critic is None else critic.to(settings.device)
         except (RuntimeError, AssertionError) as error:
             raise InvalidSetting(f"device={settings.device!r} cannot be used here ({error}): take 'cpu'.") from error
-        if settings.projection_radius is not None and not self.is_tabular:
-            raise InvalidSetting("projection_radius is for tabular policies.")
-        self._max_gradient_norm = settings.max_gradient_norm or (math.inf if self.is_tabular else 1.0)
-        learning_rate = settings.learning_rate or (0.01 if self.is_tabular else 3e-4)
-        use_adam = settings.optimizer == "adam" or (settings.optimizer == "auto" and not self.is_tabular)
-        optimizer: type[Any] = torch.optim.Adam if use_adam else torch.optim.SGD
-        self.optimizer: torch.optim.Optimizer = optimizer(self.policy.parameters(), lr=learning_rate)
+        optimizer: type[Any] = torch.optim.Adam if chosen.optimizer == "adam" else torch.optim.SGD
+        self.optimizer: torch.optim.Optimizer = optimizer(self.policy.parameters(), lr=chosen.learning_rate)
 
     # Learning.
 
@@ -187,34 +209,57 @@ class PGP:
         )
 
     def _update(self, rollout: Rollout) -> tuple[float, float | None]:
-        """One step of the policy, then of the critic."""
+        """Update the policy, then the critic, then how they see observations."""
         advantage_t, return_t = self._advantages(rollout)
-        self.optimizer.zero_grad()
-        self.policy.ascend(rollout.rows, rollout.actions, rollout.weights * advantage_t / rollout.n_episodes)
-        norm = float(torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self._max_gradient_norm))
-        if not math.isfinite(norm):
-            raise NonFiniteValue("The gradient is not finite: lower the learning rate, or bound the pseudo-rewards.")
-        self.optimizer.step()
-        radius = self.settings.projection_radius
-        if radius is not None:
-            with torch.no_grad():
-                for parameter in self.policy.parameters():
-                    parameter.clamp_(-radius, radius)
-        self.policy.changed()
-        critic_loss = None if self.critic is None else self.critic.fit(rollout.rows, return_t, self._rng)
+        if self.hyperparameters.normalize_advantages:
+            advantage_t = standardised(advantage_t, rollout.weights)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self._learning_rate()
+        norm = update_policy(
+            self.policy,
+            self.optimizer,
+            self.hyperparameters,
+            rollout.rows,
+            rollout.actions,
+            rollout.weights * advantage_t / rollout.n_episodes,
+            self._rng,
+        )
+        critic_loss = None
+        if self.critic is not None:
+            critic_loss = self.critic.fit(rollout.rows, return_t, self._rng)
+            self.critic.observe(rollout.rows)
+        self.policy.observe(rollout.rows)
         return norm, critic_loss
 
+    def _learning_rate(self) -> float:
+        """η of this iteration."""
+        chosen = self.hyperparameters
+        if chosen.final_learning_rate is None or chosen.decay_iterations is None:
+            return chosen.learning_rate
+        schedule = Geometric(chosen.learning_rate, chosen.final_learning_rate, chosen.decay_iterations)
+        return schedule.at(self.iteration - 1)
+
     def _advantages(self, rollout: Rollout) -> tuple[FloatArray, FloatArray]:
-        discount = self.settings.return_discount or rollout.report["discount"]
+        """Advantages and the returns that the critic is to learn, ``(n_steps,)`` each."""
+        chosen = self.hyperparameters
+        discount = chosen.return_discount or rollout.report["discount"]
         if self.critic is None:
             return_t = rewards_to_go(rollout.rewards, rollout.lengths, discount=discount)
-            if self.settings.baseline == "none":
+            if chosen.baseline == "none":
                 return return_t, return_t
             return return_t - mean_over_trajectories(return_t, rollout.times), return_t
         # After a truncation the episode would have gone on; after a termination there is nothing more.
         value_T = np.where(rollout.terminated, 0.0, self.critic.values(rollout.final_rows))
-        return_t = rewards_to_go(rollout.rewards, rollout.lengths, discount=discount, value_T=value_T)
-        return return_t - self.critic.values(rollout.rows), return_t
+        value_t = self.critic.values(rollout.rows)
+        advantage_t = generalised_advantages(
+            rollout.rewards,
+            value_t,
+            rollout.lengths,
+            discount=discount,
+            gae_lambda=chosen.gae_lambda,
+            value_T=value_T,
+        )
+        return advantage_t, advantage_t + value_t
 
     def _reset_seed(self) -> int:
         return int(np.random.SeedSequence((self.seed, self.iteration)).generate_state(1)[0])

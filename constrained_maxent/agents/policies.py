@@ -29,6 +29,9 @@ LARGEST_TABLE = 100_000_000
 LARGEST_INPUT = 1_000_000
 """Most inputs of a network; a finite space has one for each value of each component."""
 
+_LARGEST_NORMALISED = 10.0
+"""Normalised observations are clipped here: one outlier would drive the network far from all that it has learnt."""
+
 
 class Policy(nn.Module, ABC):
     """π(a|s) with parameters. Rows are observations as ``occupancy.spaces.as_rows`` records them.
@@ -42,6 +45,12 @@ class Policy(nn.Module, ABC):
     @abstractmethod
     def sample(self, rows: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
         """Raw actions drawn from π, ``(n, ...)``, for rows ``(n, ...)``."""
+
+    def sample_with_log_prob(self, rows: NDArray[Any], rng: np.random.Generator) -> tuple[NDArray[Any], FloatArray]:
+        """Raw actions drawn from π, ``(n, ...)``, and log π of them, ``(n,)`` [nats]."""
+        raw = self.sample(rows, rng)
+        with torch.no_grad():
+            return raw, _numpy(self.log_prob(rows, raw))
 
     @abstractmethod
     def mode(self, rows: NDArray[Any]) -> NDArray[Any]:
@@ -68,6 +77,9 @@ class Policy(nn.Module, ABC):
 
     def changed(self) -> None:
         """The parameters were changed: forget what was derived from them."""
+
+    def observe(self, rows: NDArray[Any]) -> None:
+        """Let the normalisation of observations, where there is one, take these rows into account."""
 
 
 class TabularSoftmax(Policy):
@@ -137,11 +149,20 @@ class TabularSoftmax(Policy):
 class Features(nn.Module):
     """Observations as network input: ``Box`` flattened, finite spaces one-hot by component.
 
+    Args:
+        space: of the observations.
+        normalize: whether ``Box`` observations are shifted and scaled to mean 0 and variance 1 over all rows that
+            ``observe`` was given, and clipped to ±10. The statistics are buffers: part of every checkpoint.
+
     Raises:
         UnsupportedSpace: neither, or more than ``LARGEST_INPUT`` inputs.
     """
 
-    def __init__(self, space: gym.Space[Any]) -> None:
+    count: torch.Tensor
+    mean: torch.Tensor
+    variance: torch.Tensor
+
+    def __init__(self, space: gym.Space[Any], *, normalize: bool = False) -> None:
         super().__init__()
         self._sizes: list[int] | None = None
         if isinstance(space, gym.spaces.Box):
@@ -155,21 +176,43 @@ class Features(nn.Module):
                 f"{space} would be {self.size:,} inputs of a network: describe the observation more coarsely, or as a "
                 "MultiDiscrete of small components."
             )
+        self._normalizes = normalize and self._sizes is None
+        if self._normalizes:
+            self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+            self.register_buffer("mean", torch.zeros(self.size, dtype=torch.float64))
+            self.register_buffer("variance", torch.ones(self.size, dtype=torch.float64))
+
+    def observe(self, rows: NDArray[Any]) -> None:
+        """Merge mean and variance of more rows, ``(n, ...)`` (Chan, Golub and LeVeque 1979)."""
+        if not (self._normalizes and len(rows)):
+            return
+        flat = torch.as_tensor(rows, device=self.mean.device).reshape(len(rows), -1).double()
+        fresh_mean, fresh_variance = flat.mean(dim=0), flat.var(dim=0, unbiased=False)
+        share = len(rows) / (float(self.count) + len(rows))
+        difference = fresh_mean - self.mean
+        spread = share * (1.0 - share) * difference**2
+        self.variance.copy_((1.0 - share) * self.variance + share * fresh_variance + spread)
+        self.mean += share * difference
+        self.count += len(rows)
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
         if self._sizes is None:
-            return rows.reshape(len(rows), -1).to(torch.float32)
+            flat = rows.reshape(len(rows), -1)
+            if self._normalizes:
+                # What is constant stays as it is, shifted to 0.
+                scale = torch.where(self.variance > 1e-16, self.variance, 1.0).rsqrt()
+                flat = ((flat - self.mean) * scale).clamp(-_LARGEST_NORMALISED, _LARGEST_NORMALISED)
+            return flat.to(torch.float32)
         components = rows.reshape(len(rows), -1).long() - torch.as_tensor(self._starts, device=rows.device)
         return torch.cat([functional.one_hot(components[:, i], size) for i, size in enumerate(self._sizes)], dim=1).to(
             torch.float32
         )
 
 
-def mlp(space: gym.Space[Any], hidden_sizes: Sequence[int], n_outputs: int) -> nn.Sequential:
+def mlp(n_inputs: int, hidden_sizes: Sequence[int], n_outputs: int) -> nn.Sequential:
     """A network with ReLU between its layers; the last layer starts near 0: the first policy is nearly uniform."""
-    features = Features(space)
-    layers: list[nn.Module] = [features]
-    size = features.size
+    layers: list[nn.Module] = []
+    size = n_inputs
     for hidden in hidden_sizes:
         layers += [nn.Linear(size, hidden), nn.ReLU()]
         size = hidden
@@ -179,19 +222,40 @@ def mlp(space: gym.Space[Any], hidden_sizes: Sequence[int], n_outputs: int) -> n
     return nn.Sequential(*layers, last)
 
 
-class CategoricalMLP(Policy):
+class NetworkPolicy(Policy):
+    """What policies of networks share: features of the observations, normalised if wanted.
+
+    Args:
+        observation_space: of one (sub-)environment.
+        normalize: see :class:`Features`.
+    """
+
+    def __init__(self, observation_space: gym.Space[Any], *, normalize: bool) -> None:
+        super().__init__()
+        self.features = Features(observation_space, normalize=normalize)
+
+    def observe(self, rows: NDArray[Any]) -> None:
+        self.features.observe(rows)
+
+
+class CategoricalMLP(NetworkPolicy):
     """A network whose outputs are the logits of a ``Discrete`` action space."""
 
     def __init__(
-        self, observation_space: gym.Space[Any], action_space: gym.spaces.Discrete, hidden_sizes: Sequence[int]
+        self,
+        observation_space: gym.Space[Any],
+        action_space: gym.spaces.Discrete,
+        hidden_sizes: Sequence[int],
+        *,
+        normalize: bool = False,
     ) -> None:
-        super().__init__()
+        super().__init__(observation_space, normalize=normalize)
         self._observation_space = observation_space
         self._first_action = int(action_space.start)
-        self.logits = mlp(observation_space, hidden_sizes, int(action_space.n))
+        self.logits = mlp(self.features.size, hidden_sizes, int(action_space.n))
 
     def _log_probs(self, rows: NDArray[Any]) -> torch.Tensor:
-        return functional.log_softmax(_checked(self.logits(_tensor(rows, self))), dim=1)
+        return functional.log_softmax(_checked(self.logits(self.features(_tensor(rows, self)))), dim=1)
 
     def _probabilities(self, rows: NDArray[Any]) -> FloatArray:
         with torch.no_grad():
@@ -264,28 +328,42 @@ class Squashing:
         return torch.where(constant(self._is_interval), interval, beside)
 
 
-class GaussianMLP(Policy):
+class GaussianMLP(NetworkPolicy):
     r"""A Gaussian :math:`u \sim \mathcal N(\mu(s), \sigma(s))`, squashed into a ``Box``; see :class:`Squashing`."""
 
     def __init__(
-        self, observation_space: gym.Space[Any], action_space: gym.spaces.Box, hidden_sizes: Sequence[int]
+        self,
+        observation_space: gym.Space[Any],
+        action_space: gym.spaces.Box,
+        hidden_sizes: Sequence[int],
+        *,
+        normalize: bool = False,
     ) -> None:
-        super().__init__()
+        super().__init__(observation_space, normalize=normalize)
         self._squashing = Squashing(action_space)
         n_actions = int(np.prod(action_space.shape))
-        self.mean = mlp(observation_space, hidden_sizes, n_actions)
-        self.log_std = mlp(observation_space, hidden_sizes, n_actions)
+        self.mean = mlp(self.features.size, hidden_sizes, n_actions)
+        self.log_std = mlp(self.features.size, hidden_sizes, n_actions)
 
     def _gaussian(self, rows: NDArray[Any]) -> tuple[torch.Tensor, torch.Tensor]:
-        inputs = _tensor(rows, self)
+        inputs = self.features(_tensor(rows, self))
         return _checked(self.mean(inputs)), _checked(self.log_std(inputs)).clamp(*LOG_STD_BOUNDS)
 
     def sample(self, rows: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+        return self._draw(rows, rng)[0]
+
+    def sample_with_log_prob(self, rows: NDArray[Any], rng: np.random.Generator) -> tuple[NDArray[Any], FloatArray]:
+        # One pass through the networks serves both.
+        raw, mean, log_std = self._draw(rows, rng)
+        with torch.no_grad():
+            return raw, _numpy(self._log_prob_of(raw, mean, log_std))
+
+    def _draw(self, rows: NDArray[Any], rng: np.random.Generator) -> tuple[NDArray[Any], torch.Tensor, torch.Tensor]:
         with torch.no_grad():
             mean, log_std = self._gaussian(rows)
         noise = rng.standard_normal(mean.shape)
         raw: NDArray[Any] = mean.cpu().numpy() + log_std.exp().cpu().numpy() * noise
-        return raw
+        return raw, mean, log_std
 
     def mode(self, rows: NDArray[Any]) -> NDArray[Any]:
         with torch.no_grad():
@@ -293,7 +371,9 @@ class GaussianMLP(Policy):
         return mean
 
     def log_prob(self, rows: NDArray[Any], raw: NDArray[Any]) -> torch.Tensor:
-        mean, log_std = self._gaussian(rows)
+        return self._log_prob_of(raw, *self._gaussian(rows))
+
+    def _log_prob_of(self, raw: NDArray[Any], mean: torch.Tensor, log_std: torch.Tensor) -> torch.Tensor:
         u = _tensor(raw, self).to(mean.dtype)
         log_normal = -0.5 * ((u - mean) / log_std.exp()) ** 2 - log_std - 0.5 * math.log(2.0 * math.pi)
         return (log_normal - self._squashing.log_slope(u)).sum(dim=1)
@@ -308,25 +388,28 @@ def make_policy(
     *,
     kind: PolicyKind = "auto",
     hidden_sizes: Sequence[int],
+    normalize: bool = False,
 ) -> Policy:
-    """The policy for a pair of spaces.
+    """The policy for a pair of spaces; networks have ``hidden_sizes``, and observations normalised if wanted.
 
     Raises:
         UnsupportedSpace: the action space is neither ``Discrete`` nor ``Box``, or a table is asked for and impossible.
     """
     if isinstance(action_space, gym.spaces.Discrete):
-        if kind == "tabular" or (kind == "auto" and _suits_a_table(observation_space, action_space)):
+        if is_table(observation_space, action_space, kind=kind):
             return TabularSoftmax(observation_space, action_space)
-        return CategoricalMLP(observation_space, action_space, hidden_sizes)
+        return CategoricalMLP(observation_space, action_space, hidden_sizes, normalize=normalize)
     if not isinstance(action_space, gym.spaces.Box):
         raise UnsupportedSpace(f"{action_space} is neither Discrete nor Box: PGP has no policy for it.")
     if kind == "tabular":
         raise UnsupportedSpace("A tabular policy needs Discrete actions: take policy='mlp'.")
-    return GaussianMLP(observation_space, action_space, hidden_sizes)
+    return GaussianMLP(observation_space, action_space, hidden_sizes, normalize=normalize)
 
 
-def _suits_a_table(observation_space: gym.Space[Any], action_space: gym.spaces.Discrete) -> bool:
-    """Whether the observations are finite, and few enough for one parameter per state and action."""
+def is_table(observation_space: gym.Space[Any], action_space: gym.Space[Any], *, kind: PolicyKind) -> bool:
+    """Whether ``make_policy`` makes a table; "auto": where its parameters are few."""
+    if kind != "auto" or not isinstance(action_space, gym.spaces.Discrete):
+        return kind == "tabular"
     try:
         return FiniteSpace(observation_space).n * int(action_space.n) <= DENSE_CELLS
     except UnsupportedSpace:
@@ -335,6 +418,11 @@ def _suits_a_table(observation_space: gym.Space[Any], action_space: gym.spaces.D
 
 def _tensor(values: NDArray[Any], module: nn.Module) -> torch.Tensor:
     return torch.as_tensor(values, device=next(module.parameters()).device)
+
+
+def _numpy(values: torch.Tensor) -> FloatArray:
+    array: FloatArray = values.double().cpu().numpy()
+    return array
 
 
 def _checked(outputs: torch.Tensor) -> torch.Tensor:

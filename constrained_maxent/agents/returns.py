@@ -40,6 +40,37 @@ def rewards_to_go(
     return return_t
 
 
+def generalised_advantages(
+    reward_t: FloatArray,
+    value_t: FloatArray,
+    lengths: IntArray,
+    *,
+    discount: float,
+    gae_lambda: float,
+    value_T: FloatArray,
+) -> FloatArray:
+    r""":math:`A_t = \sum_{k\ge t} (\gamma\lambda)^{k-t} \delta_k`, with
+    :math:`\delta_k = r_k + \gamma V(s_{k+1}) - V(s_k)` (Schulman et al. 2016, eq. 16).
+
+    Args:
+        reward_t, value_t: rewards and V of the states, trajectory after trajectory, ``(n_steps,)``.
+        lengths: steps of each, ``(n_trajectories,)``.
+        discount: γ.
+        gae_lambda: λ; 1 gives :math:`G_t - V(s_t)`, 0 the temporal differences.
+        value_T: V after each trajectory's last step, ``(n_trajectories,)``.
+
+    Returns:
+        ``(n_steps,)``.
+
+    >>> one, values = np.array([2]), np.array([0.5, 1.0])
+    >>> generalised_advantages(np.ones(2), values, one, discount=1.0, gae_lambda=0.5, value_T=np.zeros(1))
+    array([1.5, 0. ])
+    """
+    next_value_t = np.append(value_t[1:], 0.0)
+    next_value_t[np.cumsum(lengths) - 1] = value_T
+    return rewards_to_go(reward_t + discount * next_value_t - value_t, lengths, discount=discount * gae_lambda)
+
+
 def mean_over_trajectories(return_t: FloatArray, times: IntArray) -> FloatArray:
     """At each step the mean return of all trajectories at that time, ``(n_steps,)``: a baseline.
 
@@ -51,3 +82,18 @@ def mean_over_trajectories(return_t: FloatArray, times: IntArray) -> FloatArray:
     sums = np.bincount(times, return_t)
     means: FloatArray = (sums / np.maximum(np.bincount(times), 1))[times]
     return means
+
+
+def standardised(advantage_t: FloatArray, weights: FloatArray) -> FloatArray:
+    """Advantages of weighted mean 0 and variance 1, ``(n_steps,)``; those that are all alike become 0.
+
+    >>> standardised(np.array([1.0, 5.0]), np.array([1.0, 1.0]))
+    array([-1.,  1.])
+    """
+    total = weights.sum()
+    if not total > 0.0:
+        return np.zeros_like(advantage_t)
+    centred = advantage_t - weights @ advantage_t / total
+    spread = np.sqrt(weights @ centred**2 / total)
+    result: FloatArray = centred / spread if spread > 1e-12 else np.zeros_like(centred)
+    return result

@@ -8,7 +8,6 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-import torch
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
@@ -108,7 +107,7 @@ class Collector:
             )
         self.num_envs = 1 if self._vector is None else self._vector.num_envs
         self._rows: NDArray[Any] | None = None
-        self._latest: tuple[NDArray[Any], NDArray[Any]]
+        self._log_probs: FloatArray
         self._scalar_episode_is_over = False
 
     def restart(self, *, seed: int) -> None:
@@ -128,20 +127,14 @@ class Collector:
         if tracker is None or tracker.estimator.table_shape() is not None:
             return self._collect(policy, rng)
         before = tracker.policy_log_prob
-        tracker.policy_log_prob = lambda rows, actions: self._log_probs(policy)
+        # Of the raw actions sampled last: exact at the bounds, where log π of squashed ones is not.
+        tracker.policy_log_prob = lambda rows, actions: self._log_probs
         try:
-            return self._collect(policy, rng)
+            return self._collect(policy, rng, with_log_prob=True)
         finally:
             tracker.policy_log_prob = before
 
-    def _log_probs(self, policy: Policy) -> FloatArray:
-        """Log π of the raw actions sampled last, ``(num_envs,)``: exact at the bounds, where squashed ones are not."""
-        rows, raw = self._latest
-        with torch.no_grad():
-            log_probs: FloatArray = policy.log_prob(rows, raw).double().cpu().numpy()
-        return log_probs
-
-    def _collect(self, policy: Policy, rng: np.random.Generator) -> Rollout:
+    def _collect(self, policy: Policy, rng: np.random.Generator, *, with_log_prob: bool = False) -> Rollout:
         assert self._rows is not None, "restart() comes first"
         rows: list[NDArray[Any]] = []
         actions: list[NDArray[Any]] = []
@@ -151,8 +144,10 @@ class Collector:
             if self._scalar_episode_is_over:
                 self._rows = self._as_rows(self.env.reset()[0])
                 self._scalar_episode_is_over = False
-            raw = policy.sample(self._rows, rng)
-            self._latest = self._rows, raw
+            if with_log_prob:
+                raw, self._log_probs = policy.sample_with_log_prob(self._rows, rng)
+            else:
+                raw = policy.sample(self._rows, rng)
             rows.append(self._rows)
             actions.append(raw)
             observation, terminated, truncated, info = self._step(policy.to_env(raw))

@@ -3,65 +3,183 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, get_args
 
 from constrained_maxent.errors import InvalidSetting
 
 PolicyKind = Literal["auto", "tabular", "mlp"]
-OptimizerKind = Literal["auto", "sgd", "adam"]
+Optimizer = Literal["sgd", "adam"]
 Baseline = Literal["none", "batch-mean", "critic"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PGPSettings:
-    """Hyperparameters of PGP. ``None`` and ``"auto"`` stand for the usual choice of the kind of policy."""
+    """Hyperparameters of PGP. What is left out (``None``) the environment may suggest (``agent_defaults`` of
+    ``constrain``), as the -PGP- ids do; else there is a usual choice for a table and one for networks.
+    """
 
     policy: PolicyKind = "auto"
     """A softmax table, or networks. "auto": a table where observations are finite and actions Discrete."""
     learning_rate: float | None = None
-    """Step size η. Default: 0.01 for a table, 3e-4 for networks (the paper's)."""
-    optimizer: OptimizerKind = "auto"
-    """"auto": plain gradient steps for a table (Algorithm 1), Adam for networks."""
+    """Step size η. Usual: 0.01 for a table (the paper's), 3e-4 for networks."""
+    final_learning_rate: float | None = None
+    """η after decay-iterations, reached geometrically. Usual: no change."""
+    decay_iterations: int | None = None
+    """Iterations from learning-rate to final-learning-rate."""
+    optimizer: Optimizer | None = None
+    """Plain gradient steps, or Adam. Usual: "sgd" for a table (Algorithm 1), "adam" for networks."""
     projection_radius: float | None = None
-    """R of the projection of θ onto [-R, R] after each step; tables only. Default: none."""
+    """R of the projection of θ onto [-R, R] after each step; tables only. Usual: none, inf."""
     return_discount: float | None = None
-    """γ of the returns. Default: that of the occupancy, which makes the gradient exactly the paper's."""
-    baseline: Baseline = "none"
-    """What is subtracted from returns: nothing (Algorithm 1), the batch's mean at the same time step, or a critic."""
+    """γ of the returns. Usual: that of the occupancy, which makes the gradient exactly the paper's."""
+    baseline: Baseline | None = None
+    """What is subtracted from returns: nothing (Algorithm 1; usual for a table), the batch's mean at the same time
+    step, or a critic (usual for networks)."""
+    gae_lambda: float | None = None
+    """λ of generalised advantage estimation, with a critic; 1 takes whole returns. Usual: 0.95."""
+    normalize_advantages: bool | None = None
+    """Whether a batch's advantages are given mean 0 and variance 1. Usual: for networks."""
+    normalize_observations: bool | None = None
+    """Whether networks see observations at running mean 0 and variance 1. Usual: yes; tables have no use for it."""
+    epochs: int | None = None
+    """Passes over each batch. Usual: 1 for a table, 4 for networks."""
+    minibatch_size: int | None = None
+    """Steps of each gradient; 0 for the whole batch. Usual: 0 for a table, 1024 for networks."""
+    clip_range: float | None = None
+    """How far from 1 the ratio of new to old probability still gains; inf for no limit. Usual: 0.2 for networks."""
     max_gradient_norm: float | None = None
-    """Largest norm of a gradient. Default: none for a table, 1.0 for networks."""
-    hidden_sizes: tuple[int, ...] = (256, 256)
-    """Units of each hidden layer of the networks."""
-    critic_learning_rate: float = 3e-4
-    """Adam's step size for the critic."""
-    critic_steps: int = 10
-    """Gradient steps of the critic for each batch."""
-    critic_batch_size: int = 512
-    """Samples of each of them."""
+    """Largest norm of a gradient. Usual: none, inf, for a table, 1.0 for networks."""
+    hidden_sizes: tuple[int, ...] | None = None
+    """Units of each hidden layer of the networks. Usual: (256, 256)."""
+    critic_learning_rate: float | None = None
+    """Adam's step size for the critic. Usual: 1e-3."""
+    critic_steps: int | None = None
+    """Gradient steps of the critic for each batch. Usual: 40."""
+    critic_batch_size: int | None = None
+    """Samples of each of them. Usual: 512."""
     device: str = "cpu"
     """PyTorch device of policy and critic."""
 
     def __post_init__(self) -> None:
-        for name, kinds in (("policy", PolicyKind), ("optimizer", OptimizerKind), ("baseline", Baseline)):
-            if getattr(self, name) not in get_args(kinds):
-                raise InvalidSetting(f"{name}={getattr(self, name)!r} must be one of {', '.join(get_args(kinds))}.")
-        for name in ("learning_rate", "projection_radius", "max_gradient_norm", "critic_learning_rate"):
+        for name, kinds in (("policy", PolicyKind), ("optimizer", Optimizer), ("baseline", Baseline)):
             value = getattr(self, name)
-            may_be_left_out = name != "critic_learning_rate" and value is None
-            if not (may_be_left_out or (_is_number(value) and 0.0 < value < math.inf)):
-                raise InvalidSetting(f"{name}={value!r} must be a finite number above 0.")
-        discount = self.return_discount
-        if not (discount is None or (_is_number(discount) and 0.0 < discount <= 1.0)):
-            raise InvalidSetting(f"return_discount={discount!r} must lie in (0, 1].")
-        for name in ("critic_steps", "critic_batch_size"):
-            if not _is_count(getattr(self, name)):
-                raise InvalidSetting(f"{name}={getattr(self, name)!r} must be a whole number of at least 1.")
+            if value is not None and value not in get_args(kinds):
+                raise InvalidSetting(f"{name}={value!r} must be one of {', '.join(get_args(kinds))}.")
+        for name in ("learning_rate", "final_learning_rate", "critic_learning_rate"):
+            self._require(name, lambda value: _is_number(value) and 0.0 < value < math.inf, "a finite number above 0")
+        for name in ("projection_radius", "max_gradient_norm", "clip_range"):
+            self._require(name, lambda value: _is_number(value) and value > 0.0, "a number above 0; inf for no limit")
+        self._require("return_discount", lambda value: _is_number(value) and 0.0 < value <= 1.0, "in (0, 1]")
+        self._require("gae_lambda", lambda value: _is_number(value) and 0.0 <= value <= 1.0, "in [0, 1]")
+        for name in ("critic_steps", "critic_batch_size", "epochs", "decay_iterations"):
+            self._require(name, _is_count, "a whole number of at least 1")
+        self._require("minibatch_size", lambda value: value == 0 or _is_count(value), "a whole number of at least 0")
+        for name in ("normalize_advantages", "normalize_observations"):
+            self._require(name, lambda value: isinstance(value, bool), "True or False")
+        if self.final_learning_rate is not None and self.decay_iterations is None:
+            raise InvalidSetting("final_learning_rate needs decay_iterations: over how many iterations to come there.")
         sizes = self.hidden_sizes
-        if not isinstance(sizes, (tuple, list)) or not all(map(_is_count, sizes)):
-            raise InvalidSetting(f"hidden_sizes={sizes!r} must be whole numbers of at least 1, such as (256, 256).")
-        # JSON has no tuples; equal settings must compare equal after a round trip.
-        object.__setattr__(self, "hidden_sizes", tuple(sizes))
+        if sizes is not None:
+            if not isinstance(sizes, (tuple, list)) or not all(map(_is_count, sizes)):
+                raise InvalidSetting(f"hidden_sizes={sizes!r} must be whole numbers of at least 1, such as (256, 256).")
+            # JSON has no tuples; equal settings must compare equal after a round trip.
+            object.__setattr__(self, "hidden_sizes", tuple(sizes))
+
+    def _require(self, name: str, holds: Any, what: str) -> None:
+        value = getattr(self, name)
+        if value is not None and not holds(value):
+            raise InvalidSetting(f"{name}={value!r} must be {what}.")
+
+    def given(self) -> dict[str, Any]:
+        """What is not left out, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hyperparameters:
+    """What PGP runs with: :class:`PGPSettings` without gaps. ``None`` is a final rate or a discount that is not apart."""
+
+    learning_rate: float
+    final_learning_rate: float | None
+    decay_iterations: int | None
+    optimizer: Optimizer
+    projection_radius: float
+    return_discount: float | None
+    baseline: Baseline
+    gae_lambda: float
+    normalize_advantages: bool
+    normalize_observations: bool
+    epochs: int
+    minibatch_size: int
+    clip_range: float
+    max_gradient_norm: float
+    hidden_sizes: tuple[int, ...]
+    critic_learning_rate: float
+    critic_steps: int
+    critic_batch_size: int
+
+
+_BOTH: dict[str, Any] = {
+    "final_learning_rate": None,
+    "decay_iterations": None,
+    "projection_radius": math.inf,
+    "return_discount": None,
+    "gae_lambda": 0.95,
+    "hidden_sizes": (256, 256),
+    "critic_learning_rate": 1e-3,
+    "critic_steps": 40,
+    "critic_batch_size": 512,
+}
+
+_TABLE = _BOTH | {
+    "learning_rate": 0.01,
+    "optimizer": "sgd",
+    "baseline": "none",
+    "normalize_advantages": False,
+    "normalize_observations": False,
+    "epochs": 1,
+    "minibatch_size": 0,
+    "clip_range": math.inf,
+    "max_gradient_norm": math.inf,
+}
+
+_NETWORKS = _BOTH | {
+    "learning_rate": 3e-4,
+    "optimizer": "adam",
+    "baseline": "critic",
+    "normalize_advantages": True,
+    "normalize_observations": True,
+    "epochs": 4,
+    "minibatch_size": 1024,
+    "clip_range": 0.2,
+    "max_gradient_norm": 1.0,
+}
+
+
+def suggested(agent_defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """What an environment suggests, checked.
+
+    Raises:
+        InvalidSetting: a name or a value that PGP does not know.
+    """
+    if unknown := agent_defaults.keys() - {entry.name for entry in fields(PGPSettings)}:
+        raise InvalidSetting(f"The environment's agent_defaults have unknown names: {', '.join(sorted(unknown))}.")
+    return PGPSettings(**agent_defaults).given()
+
+
+def complete(settings: PGPSettings, agent_defaults: Mapping[str, Any], *, is_table: bool) -> Hyperparameters:
+    """What is given goes before what the environment suggests, and that before the usual choice.
+
+    Raises:
+        InvalidSetting: settings that do not fit together.
+    """
+    chosen = (_TABLE if is_table else _NETWORKS) | suggested(agent_defaults) | settings.given()
+    hyperparameters = Hyperparameters(**{entry.name: chosen[entry.name] for entry in fields(Hyperparameters)})
+    if math.isfinite(hyperparameters.projection_radius) and not is_table:
+        raise InvalidSetting("projection_radius is for tabular policies.")
+    return hyperparameters
 
 
 def _is_number(value: object) -> bool:

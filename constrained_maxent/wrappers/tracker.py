@@ -38,6 +38,8 @@ class OccupancyTracker:
         live_is_ready: whether ``live`` belongs to the gradient of the policy that acts now.
         cost_sources: where each recorded cost comes from: a key of ``info``, or a function.
         last_batch: the batch closed last.
+        agent_defaults: hyperparameters that suit this problem, by their names in ``PGPSettings``: what the -PGP- ids
+            suggest to ``PGP``.
         policy_log_prob: log π(a|s) of the policy that acts, for estimates λ̂(s,a) = d̂(s)·π(a|s); ``None`` where
             unknown. Called once with every step, with the rows recorded for it; an agent that keeps pre-squashing
             actions may put a function here that returns what it knows of the actions it has just sampled. Change it
@@ -57,6 +59,7 @@ class OccupancyTracker:
         self.cost_sources: dict[str, str | CostFunction] = {}
         self.last_batch: Batch | None = None
         self.policy_log_prob: LogProb | None = None
+        self.agent_defaults: dict[str, Any] = {}
         self._evaluation: Evaluation | None = None
         self._half_is_fitted = False
         self._is_open = True
@@ -242,17 +245,13 @@ class OccupancyTracker:
         """What continues a run at a batch's end: estimate, multipliers, iteration. Plain data and arrays."""
         return {
             "estimator": self.estimator.state_dict(),
-            "multipliers": self._multipliers(),
+            "penalties": {name: state for name, state in self._penalty_states().items() if state},
             "terms": list(self.problem.term_names),
             "iteration": self.iteration,
         }
 
-    def _multipliers(self) -> dict[str, float]:
-        return {
-            name: constraint.penalty.multiplier
-            for name, constraint in self.problem.constraints.items()
-            if hasattr(constraint.penalty, "multiplier")
-        }
+    def _penalty_states(self) -> dict[str, dict[str, float]]:
+        return {name: constraint.penalty.state_dict() for name, constraint in self.problem.constraints.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Put back what ``state_dict`` returned.
@@ -265,20 +264,20 @@ class OccupancyTracker:
                 f"The checkpoint was made with the terms {', '.join(state['terms'])}; this environment has "
                 f"{', '.join(self.problem.term_names)}. Build the same stack of wrappers."
             )
-        here = self._multipliers()
-        if state["multipliers"].keys() != here.keys():
-            raise CheckpointMismatch(
-                f"The checkpoint has multipliers of the constraints {', '.join(state['multipliers']) or 'none'}, this "
-                f"environment of {', '.join(here) or 'none'}: give the constraints the same penalties."
-            )
+        for name, here in self._penalty_states().items():
+            there = state["penalties"].get(name, {})
+            if there.keys() != here.keys():
+                raise CheckpointMismatch(
+                    f"The checkpoint's penalty of {name!r} changes its {', '.join(there) or 'nothing'}, this "
+                    f"environment's its {', '.join(here) or 'nothing'}: give the constraint the same penalty."
+                )
         try:
             self.estimator.load_state_dict(state["estimator"])
         except InvalidData as error:
             raise CheckpointMismatch(f"The checkpoint's occupancy does not fit this environment: {error}") from error
-        for name, multiplier in state["multipliers"].items():
+        for name, penalty in state["penalties"].items():
             constraint = self.problem.constraints[name]
-            penalty: Any = constraint.penalty
-            self.problem.constraints[name] = replace(constraint, penalty=replace(penalty, multiplier=multiplier))
+            self.problem.constraints[name] = replace(constraint, penalty=constraint.penalty.with_state(penalty))
         self.iteration = int(state["iteration"])
         self.live = self._evaluation = None
         if self.estimator.is_fitted:

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, get_args
 
-from constrained_maxent.agents.tabular.schedules import Course, Geometric, Schedule, course_of
+from constrained_maxent.agents.tabular.schedules import Course, course_of
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.functionals import Entropy, Functional
 from constrained_maxent.problem import Constraint, Problem
+from constrained_maxent.schedules import Geometric, Schedule
 
 Pairing = Literal["split", "same", "previous"]
 Optimizer = Literal["sgd", "adam"]

@@ -11,12 +11,12 @@ import numpy as np
 from scipy.special import softmax
 
 from constrained_maxent.agents.tabular.dynamics import END, FiniteMDP
-from constrained_maxent.agents.tabular.schedules import value_at
 from constrained_maxent.agents.tabular.settings import RunSettings, fresh_share
 from constrained_maxent.agents.tabular.streams import stream_key, uniforms
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.occupancy import Scale
 from constrained_maxent.problem import Constraint, Evaluation, Problem
+from constrained_maxent.schedules import value_at
 from constrained_maxent.types import FloatArray, IntArray
 
 
