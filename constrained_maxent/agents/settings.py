@@ -99,7 +99,7 @@ class PGPSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Hyperparameters:
-    """What PGP runs with: :class:`PGPSettings` without gaps. ``None`` is a final rate or a discount that is not apart."""
+    """What PGP runs with: :class:`PGPSettings` without gaps. ``None``: the rate does not decay, the occupancy's γ."""
 
     learning_rate: float
     final_learning_rate: float | None

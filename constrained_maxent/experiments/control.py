@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,12 +20,13 @@ from constrained_maxent.occupancy import (
     TorchGaussianMixture,
     estimator_config,
 )
-from constrained_maxent.penalties import Quadratic
+from constrained_maxent.occupancy.continuous import check_count
+from constrained_maxent.penalties import AdaptiveQuadratic, Quadratic
 from constrained_maxent.problem import Constraint
-from constrained_maxent.wrappers import constrain
+from constrained_maxent.wrappers import constrain, find_tracker
 from constrained_maxent.wrappers.tracker import Pairing
 
-PRESETS: dict[str, dict[str, Any]] = {
+_SHARED: dict[str, dict[str, Any]] = {
     # Full components, and a buffer of about two batches: the pseudo-reward is that of the policy as it is now.
     "default": {
         "steps_per_batch": 8192,
@@ -32,6 +34,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "scale": "normalised",
         "over": "state-action",
         "estimator": {**estimator_config(GaussianMixture(n_components=16)), "buffer_size": 16_384},
+        "agent": {"return_discount": 0.99},
     },
     # The paper's table of training parameters.
     "paper": {
@@ -40,16 +43,43 @@ PRESETS: dict[str, dict[str, Any]] = {
         "scale": "normalised",
         "over": "state-action",
         "estimator": {**estimator_config(TorchGaussianMixture(n_components=16)), "buffer_size": 200_000},
+        "agent": {
+            "return_discount": 0.99,
+            "baseline": "critic",
+            "gae_lambda": 1.0,
+            "normalize_advantages": False,
+            "normalize_observations": False,
+            "epochs": 1,
+            "minibatch_size": 0,
+            "clip_range": math.inf,
+            "learning_rate": 3e-4,
+            "max_gradient_norm": 1.0,
+            "hidden_sizes": [256, 256],
+            "critic_learning_rate": 3e-4,
+            "critic_steps": 10,
+            "critic_batch_size": 512,
+        },
     },
 }
 """What both tasks share. The paper weighs all states that are visited alike: the occupancy's discount is 1."""
+
+CARTPOLE_PRESETS = {
+    "default": _SHARED["default"] | {"iterations": 60, "penalty": AdaptiveQuadratic(tolerance=5e-4, beta=10.0)},
+    "paper": _SHARED["paper"] | {"iterations": 2000, "penalty": Quadratic(10.0)},
+}
+
+POINT_MASS_PRESETS = {
+    "default": _SHARED["default"] | {"iterations": 60},
+    "paper": _SHARED["paper"] | {"iterations": 1000},
+}
 
 
 def make_cartpole(
     *,
     num_envs: int | None = None,
     preset: Preset = "default",
-    beta: float = 10.0,
+    iterations: int | None = None,
+    beta: float | None = None,
     limit: float = 0.0,
     pairing: Pairing = "same",
     episodes_per_batch: int | None = None,
@@ -70,7 +100,9 @@ def make_cartpole(
     Args:
         num_envs: ``None`` for the scalar environment, else the number of sub-environments of the vector one.
         preset: ``"default"``, or ``"paper"`` for the paper's settings. What is given explicitly goes before the preset.
-        beta: β of the quadratic penalty; it has the scale of 1/cost².
+        iterations: batches that a run will have: the default preset suggests to ``PGP`` to shrink its steps meanwhile.
+        beta: β of the quadratic penalty, constant; it has the scale of 1/cost². The default preset finds it out, see
+            ``penalties.AdaptiveQuadratic``.
         limit: the budget of ⟨c, λ⟩: the mean cost per step at scale ``normalised`` [m].
         pairing: which estimate goes with which reward.
         episodes_per_batch, steps_per_batch: size of a batch, all copies together.
@@ -85,12 +117,15 @@ def make_cartpole(
     Raises:
         InvalidSetting: unknown preset, or values out of range.
     """
+    settings = _preset(CARTPOLE_PRESETS, preset)
+    penalty = settings["penalty"] if beta is None else Quadratic(beta)
     return _make(
         envs.SafeCartpole if num_envs is None else envs.SafeCartpoleVector,
-        {"cost": Constraint(LinearCost("cost", limit=limit), Quadratic(beta))},
+        {"cost": Constraint(LinearCost("cost", limit=limit), penalty)},
+        settings,
         wrapped=[2],
         num_envs=num_envs,
-        preset=preset,
+        iterations=iterations,
         pairing=pairing,
         episodes_per_batch=episodes_per_batch,
         steps_per_batch=steps_per_batch,
@@ -104,6 +139,7 @@ def make_point_mass(
     *,
     num_envs: int | None = None,
     preset: Preset = "default",
+    iterations: int | None = None,
     pairing: Pairing = "same",
     episodes_per_batch: int | None = None,
     steps_per_batch: int | None = None,
@@ -120,8 +156,8 @@ def make_point_mass(
     The task forbids nothing, so there is no constraint, β or limit: wrap another one around it.
 
     Args:
-        num_envs, preset, pairing, episodes_per_batch, steps_per_batch, discount, scale, over, estimator, memory,
-            buffer_size: as in :func:`make_cartpole`.
+        num_envs, preset, iterations, pairing, episodes_per_batch, steps_per_batch, discount, scale, over, estimator,
+            memory, buffer_size: as in :func:`make_cartpole`.
         environment: arguments of :class:`~constrained_maxent.envs.PointMass`.
 
     Raises:
@@ -130,9 +166,10 @@ def make_point_mass(
     return _make(
         envs.PointMass if num_envs is None else envs.PointMassVector,
         {},
+        _preset(POINT_MASS_PRESETS, preset),
         wrapped=[],
         num_envs=num_envs,
-        preset=preset,
+        iterations=iterations,
         pairing=pairing,
         episodes_per_batch=episodes_per_batch,
         steps_per_batch=steps_per_batch,
@@ -157,10 +194,11 @@ def make_point_mass_vector(*, num_envs: int = 1, **settings: Any) -> gym.vector.
 def _make(
     kind: Any,
     constraints: Mapping[str, Constraint],
+    settings: Mapping[str, Any],
     *,
     wrapped: list[int],
     num_envs: int | None,
-    preset: Preset,
+    iterations: int | None,
     pairing: Pairing,
     episodes_per_batch: int | None,
     steps_per_batch: int | None,
@@ -168,9 +206,10 @@ def _make(
     samples: Mapping[str, Any],
     environment: dict[str, Any],
 ) -> Any:
-    if preset not in PRESETS:
-        raise InvalidSetting(f"preset={preset!r} must be one of {', '.join(PRESETS)}.")
-    settings = PRESETS[preset] | {name: value for name, value in given.items() if value is not None}
+    """The stack, by the settings of a preset; what is given explicitly goes before them."""
+    if iterations is not None:
+        check_count("iterations", iterations)
+    settings = {**settings, **{name: value for name, value in given.items() if value is not None}}
     estimator = estimator_config(settings["estimator"])
     if given["estimator"] is None:
         estimator["wrapped"] = wrapped
@@ -181,7 +220,7 @@ def _make(
         # Fragments of copies in step would all show the same phase of the episode.
         staggered = episodes_per_batch is None and environment.get("time_limit", 0.0) is not None
         environment = {"num_envs": num_envs, "staggered_starts": staggered, **environment}
-    return constrain(
+    stack = constrain(
         kind(**environment),
         Entropy(over=settings["over"]),
         constraints,
@@ -193,3 +232,14 @@ def _make(
         pairing=pairing,
         state="state",
     )
+    agent = dict(settings["agent"])
+    if "final_learning_rate" in agent:
+        agent["decay_iterations"] = iterations or settings["iterations"]
+    find_tracker(stack).agent_defaults = agent
+    return stack
+
+
+def _preset(presets: Mapping[str, dict[str, Any]], name: str) -> dict[str, Any]:
+    if name not in presets:
+        raise InvalidSetting(f"preset={name!r} must be one of {', '.join(presets)}.")
+    return presets[name]

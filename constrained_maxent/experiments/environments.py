@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -11,6 +12,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import DependencyNotInstalled
 
 from constrained_maxent.errors import ConstrainedMaxentError, InvalidSetting, MissingTracker
+from constrained_maxent.experiments import control, frozen_lake
 from constrained_maxent.experiments.settings import TrainSettings
 from constrained_maxent.functionals import LinearCost
 from constrained_maxent.occupancy import Counts
@@ -22,6 +24,27 @@ VectorEnv = gym.vector.VectorEnv[Any, Any, Any]
 
 TRACKING = ("pairing", "episodes_per_batch", "steps_per_batch", "discount", "scale")
 TERMS = ("preset", "beta", "limit", "memory")
+
+PRESETS = {
+    "FrozenLake-PGP-v0": frozen_lake.PRESETS,
+    "SafeCartpole-PGP-v0": control.CARTPOLE_PRESETS,
+    "PointMass-PGP-v0": control.POINT_MASS_PRESETS,
+}
+"""Presets by id; each says for how many batches it is made."""
+
+ITERATIONS = 1000
+"""Batches of a run where no preset says it."""
+
+
+def with_iterations(env_id: str, settings: TrainSettings) -> TrainSettings:
+    """The settings with the number of batches that they leave to the preset, and the length of its schedules.
+
+    Raises:
+        InvalidSetting: unknown id.
+    """
+    preset = PRESETS.get(_find(env_id).id, {}).get(settings.preset or "default", {})
+    iterations = settings.iterations or preset.get("iterations", ITERATIONS)
+    return replace(settings, iterations=iterations, schedule_iterations=settings.schedule_iterations or iterations)
 
 
 def make_environment(env_id: str, settings: TrainSettings) -> VectorEnv:
@@ -36,7 +59,8 @@ def make_environment(env_id: str, settings: TrainSettings) -> VectorEnv:
     if "-PGP-" in _find(env_id).id:
         if settings.cost is not None:
             raise InvalidSetting(f"{env_id} brings its own cost: leave out --cost.")
-        return _make(env_id, settings, **tracking, **terms)
+        course = {} if settings.schedule_iterations is None else {"iterations": settings.schedule_iterations}
+        return _make(env_id, settings, **course, **tracking, **terms)
     bare = _make(env_id, settings)
     try:
         if not _is_wrapped(bare):

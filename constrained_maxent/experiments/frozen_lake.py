@@ -8,34 +8,61 @@ import gymnasium as gym
 
 from constrained_maxent.envs import SafeFrozenLake, SafeFrozenLakeVector
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.functionals import LinearCost
+from constrained_maxent.functionals import Entropy, LinearCost
 from constrained_maxent.occupancy import Counts, Scale
-from constrained_maxent.penalties import Quadratic
+from constrained_maxent.occupancy.continuous import check_count
+from constrained_maxent.penalties import Quadratic, QuadraticContinuation
 from constrained_maxent.problem import Constraint
-from constrained_maxent.wrappers import constrain
+from constrained_maxent.schedules import Geometric
+from constrained_maxent.wrappers import constrain, find_tracker
 from constrained_maxent.wrappers.tracker import Pairing
 
 Preset = Literal["default", "paper"]
 
 PRESETS: dict[str, dict[str, Any]] = {
-    # Algorithm 1 as its authors ran it: B = 8, beta = 0.005, scale of the paper's estimator.
+    # The penalty grows, the estimate remembers more and more, the steps shrink.
+    "default": {
+        "iterations": 20_000,
+        "limit": 0.0,
+        "episodes_per_batch": 32,
+        "discount": 0.99,
+        "scale": "truncated",
+        "smoothing": 1e-5,
+    },
+    # Algorithm 1 as its authors ran it.
     "paper": {
-        "beta": 0.005,
+        "iterations": 15_000,
         "limit": 0.0,
         "episodes_per_batch": 8,
         "discount": 0.99,
         "scale": "truncated",
-        "memory": 0.0,
+        "smoothing": 1e-6,
     },
 }
-# What measures better takes schedules of step size, β and memory, which only the batched engine has so far.
-PRESETS["default"] = PRESETS["paper"]
+
+
+def _schedules(preset: Preset, iterations: int) -> dict[str, Any]:
+    """Penalty, memory and the agent's hyperparameters of a run of so many batches."""
+    if preset == "paper":
+        return {"penalty": Quadratic(0.005), "memory": 0.0, "agent": {}}
+    return {
+        "penalty": QuadraticContinuation(0.01, 20.0, iterations),
+        "memory": Geometric(0.9, 0.99, iterations),
+        "agent": {
+            "optimizer": "adam",
+            "learning_rate": 0.03,
+            "final_learning_rate": 0.0005,
+            "decay_iterations": iterations,
+            "baseline": "batch-mean",
+        },
+    }
 
 
 def make_frozen_lake(
     *,
     num_envs: int | None = None,
     preset: Preset = "default",
+    iterations: int | None = None,
     pairing: Pairing = "same",
     beta: float | None = None,
     limit: float | None = None,
@@ -50,10 +77,12 @@ def make_frozen_lake(
 
     Args:
         num_envs: ``None`` for the scalar environment, else the number of sub-environments of the vector one.
-        preset: ``"paper"`` for the paper's settings, ``"default"`` for ours, at present the same. What is given
-            explicitly goes before the preset.
+        preset: ``"default"`` for what measures best, ``"paper"`` for the paper's settings. What is given explicitly
+            goes before the preset.
+        iterations: batches that a run will have: the default preset raises β and the memory over them, and suggests to
+            ``PGP`` to shrink its steps meanwhile.
         pairing: which estimate goes with which reward.
-        beta: β of the quadratic penalty.
+        beta: β of the quadratic penalty, constant.
         limit: the budget of ⟨c, λ⟩.
         episodes_per_batch, steps_per_batch: size of a batch; at least ``num_envs``.
         discount: γ.
@@ -66,18 +95,24 @@ def make_frozen_lake(
     """
     if preset not in PRESETS:
         raise InvalidSetting(f"preset={preset!r} must be one of {', '.join(PRESETS)}.")
-    given = {"beta": beta, "limit": limit, "discount": discount, "scale": scale, "memory": memory}
-    settings = PRESETS[preset] | {name: value for name, value in given.items() if value is not None}
+    settings = dict(PRESETS[preset])
+    count = settings["iterations"] if iterations is None else iterations
+    check_count("iterations", count)
+    settings |= _schedules(preset, count)
+    given = {"limit": limit, "discount": discount, "scale": scale, "memory": memory}
+    settings |= {name: value for name, value in given.items() if value is not None}
     if steps_per_batch is not None or episodes_per_batch is not None:
         settings["episodes_per_batch"] = episodes_per_batch
     elif num_envs is not None:
         settings["episodes_per_batch"] = max(settings["episodes_per_batch"], num_envs)
+    penalty = settings["penalty"] if beta is None else Quadratic(beta)
     env: Any = (
         SafeFrozenLake(**environment) if num_envs is None else SafeFrozenLakeVector(num_envs=num_envs, **environment)
     )
-    return constrain(
+    stack = constrain(
         env,
-        constraints={"cost": Constraint(LinearCost("cost", limit=settings["limit"]), Quadratic(settings["beta"]))},
+        Entropy(smoothing=settings["smoothing"]),
+        constraints={"cost": Constraint(LinearCost("cost", limit=settings["limit"]), penalty)},
         estimator=Counts(memory=settings["memory"]),
         episodes_per_batch=settings["episodes_per_batch"],
         steps_per_batch=steps_per_batch,
@@ -85,6 +120,8 @@ def make_frozen_lake(
         scale=settings["scale"],
         pairing=pairing,
     )
+    find_tracker(stack).agent_defaults = settings["agent"]
+    return stack
 
 
 def make_frozen_lake_vector(*, num_envs: int = 1, **settings: Any) -> gym.vector.VectorEnv[Any, Any, Any]:

@@ -20,8 +20,10 @@ from constrained_maxent.wrappers.tracker import Pairing
 class TrainSettings:
     """Settings of a training run."""
 
-    iterations: int = 15_000
-    """Batches to train on."""
+    iterations: int | None = None
+    """Batches to train on. Default: those of the environment's preset; 1000 where there is none."""
+    schedule_iterations: int | None = None
+    """Batches over which a preset's schedules run their course. Default: iterations."""
     seed: int = 0
     """Seed of everything random."""
     num_envs: int = 8
@@ -62,8 +64,13 @@ class TrainSettings:
     """Iterations between checkpoints."""
 
     def __post_init__(self) -> None:
-        for name in ("iterations", "num_envs", "log_every", "evaluate_every", "checkpoint_every", "seed"):
+        for name in (
+            *("iterations", "schedule_iterations", "num_envs"),
+            *("log_every", "evaluate_every", "checkpoint_every", "seed"),
+        ):
             value, least = getattr(self, name), 0 if name == "seed" else 1
+            if value is None and name.endswith("iterations"):
+                continue
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise InvalidSetting(f"{_option(name)}={value!r} must be a whole number of at least {least}.")
         for name in ("beta", "limit", "discount", "memory"):

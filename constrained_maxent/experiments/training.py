@@ -17,7 +17,7 @@ import torch
 from constrained_maxent.agents import PGP, IterationReport
 from constrained_maxent.errors import InfeasibleProblem, InvalidRun, InvalidSetting
 from constrained_maxent.evaluation import Evaluation, ExactProblem, exact_problem
-from constrained_maxent.experiments.environments import make_environment
+from constrained_maxent.experiments.environments import make_environment, with_iterations
 from constrained_maxent.experiments.recorder import Interrupt, Recorder, columns
 from constrained_maxent.experiments.run_folder import RunFolder
 from constrained_maxent.experiments.settings import TrainSettings
@@ -68,6 +68,7 @@ def train(
         InvalidRun: the folder holds a run already, and ``overwrite`` is not set.
         InvalidSetting, UnsupportedSpace: environment or agent cannot be made. Nothing is written or removed then.
     """
+    settings = with_iterations(env_id, settings)
     env = make_environment(env_id, settings)
     try:
         agent = PGP(env, settings.agent, seed=settings.seed)
@@ -94,7 +95,7 @@ def resume(folder: RunFolder, *, iterations: int | None = None, progress_bar: bo
     env = make_environment(env_id, settings)
     try:
         agent = load_agent(folder, env)
-        if agent.iteration >= settings.iterations:
+        if agent.iteration >= _iterations(settings):
             raise InvalidRun(
                 f"{folder.path} has done {agent.iteration} iterations already: give --iterations a larger number."
             )
@@ -112,7 +113,12 @@ def load_config(folder: RunFolder) -> tuple[str, TrainSettings]:
     config = folder.read_config()
     if not isinstance(config.get("env_id"), str) or not isinstance(config.get("settings"), dict):
         raise InvalidRun(f"{folder.config_path} must have env_id and settings.")
-    return config["env_id"], TrainSettings.from_json(config["settings"])
+    return config["env_id"], with_iterations(config["env_id"], TrainSettings.from_json(config["settings"]))
+
+
+def _iterations(settings: TrainSettings) -> int:
+    assert settings.iterations is not None, "with_iterations() comes first"
+    return settings.iterations
 
 
 def load_agent(folder: RunFolder, env: gym.vector.VectorEnv[Any, Any, Any]) -> PGP:
@@ -124,6 +130,7 @@ def load_agent(folder: RunFolder, env: gym.vector.VectorEnv[Any, Any, Any]) -> P
 
 def _run(env_id: str, settings: TrainSettings, folder: RunFolder, agent: PGP, *, progress_bar: bool) -> Result:
     problem = exact_problem(agent.env)
+    iterations = _iterations(settings)
     begun, steps_before = time.perf_counter(), agent.timesteps
     recorder = Recorder(folder, settings, problem, agent)
     with closing(agent.env), closing(recorder), Interrupt() as interrupt, _threads_for(agent):
@@ -132,10 +139,10 @@ def _run(env_id: str, settings: TrainSettings, folder: RunFolder, agent: PGP, *,
             recorder.record(learner, report)
             return not interrupt.asked
 
-        agent.learn(iterations=settings.iterations - agent.iteration, callback=record, progress_bar=progress_bar)
+        agent.learn(iterations=iterations - agent.iteration, callback=record, progress_bar=progress_bar)
         recorder.checkpoint(agent)
     seconds = time.perf_counter() - begun
-    interrupted = agent.iteration < settings.iterations
+    interrupted = agent.iteration < iterations
     final = problem.evaluate(agent.policy_table()) if problem is not None and agent.is_tabular else None
     uniform = problem.evaluate_uniform() if problem is not None else None
     summary = {

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained_maxent.errors import InvalidSetting, NotFitted, UnsupportedSpace
+from constrained_maxent.schedules import Geometric, Schedule, value_at
 from constrained_maxent.types import Batch, FloatArray, IntArray, Measure, Points, is_number
 
 
@@ -128,10 +129,23 @@ class OccupancyEstimator(ABC):
         return f"{type(self).__name__}({arguments})"
 
 
-def check_memory(memory: float) -> None:
-    """Raise ``InvalidSetting`` unless memory lies in [0, 1)."""
-    if not (is_number(memory) and 0.0 <= memory < 1.0):
-        raise InvalidSetting(f"memory={memory!r} must lie in [0, 1): the share of the old estimate that is kept.")
+def check_memory(memory: Schedule) -> None:
+    """Raise ``InvalidSetting`` unless memory, or both ends of its schedule, lie in [0, 1)."""
+    for value in (memory.start, memory.end) if isinstance(memory, Geometric) else (memory,):
+        if not (is_number(value) and 0.0 <= value < 1.0):
+            raise InvalidSetting(f"memory={value!r} must lie in [0, 1): the share of the old estimate that is kept.")
+
+
+def fresh_share(memory: Schedule) -> Schedule:
+    """1 - memory, the weight of the new batch in λ̂: what a schedule of the memory is geometric in."""
+    if isinstance(memory, Geometric):
+        return Geometric(1.0 - memory.start, 1.0 - memory.end, memory.iterations)
+    return 1.0 - memory
+
+
+def memory_at(memory: Schedule, n_fits: int) -> float:
+    """Share of the old estimate that the fit after so many others keeps."""
+    return 1.0 - value_at(fresh_share(memory), n_fits) if isinstance(memory, Geometric) else memory
 
 
 def log_density(density: FloatArray, mass: float) -> FloatArray:

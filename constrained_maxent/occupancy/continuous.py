@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, NotFitted, UnsupportedSpace
-from constrained_maxent.occupancy.base import OccupancyEstimator, check_memory
+from constrained_maxent.occupancy.base import OccupancyEstimator, check_memory, memory_at
 from constrained_maxent.occupancy.gaussians import fold
 from constrained_maxent.occupancy.samples import Samples
+from constrained_maxent.schedules import Schedule
 from constrained_maxent.types import Batch, FloatArray, Measure, Points, require_finite
 
 Domain = Literal["state", "joint"]
@@ -82,11 +83,11 @@ class ContinuousEstimator(OccupancyEstimator):
     over: Domain
     wrapped: Sequence[int]
     buffer_size: int | None
-    memory: float
+    memory: Schedule
     seed: int
 
     def __init__(
-        self, *, over: Domain, wrapped: Sequence[int], buffer_size: int | None, memory: float, seed: int
+        self, *, over: Domain, wrapped: Sequence[int], buffer_size: int | None, memory: Schedule, seed: int
     ) -> None:
         if over not in get_args(Domain):
             raise InvalidSetting(f"over={over!r} must be one of {', '.join(get_args(Domain))}.")
@@ -164,7 +165,8 @@ class ContinuousEstimator(OccupancyEstimator):
 
     def fit(self, batch: Batch) -> Self:
         self._require_bound()
-        known = self.memory if self.is_fitted else 0.0
+        n_fits = self._n_fits + 1 if self.is_fitted else 0
+        known = memory_at(self.memory, n_fits) if n_fits else 0.0
         states = flat(batch.observations if batch.states is None else batch.states)
         if not self.is_fitted:
             self._check_states(states.shape[1])
@@ -175,13 +177,12 @@ class ContinuousEstimator(OccupancyEstimator):
         if batch.log_probs is not None:
             columns["log_probs"] = batch.log_probs
         columns |= {f"cost {name}": cost for name, cost in batch.costs.items()}
-        n_fits = self._n_fits + 1 if self.is_fitted else 0
         samples = Samples(columns, batch.weights / batch.n_episodes)
         mass = float(samples.weights.sum())
         if self.buffer_size is not None:
             samples = samples.thinned(self.buffer_size, np.random.default_rng((self.seed, n_fits, 1)))
         if self.is_fitted and (self.memory or self.buffer_size is not None):
-            samples = self._samples.followed_by(samples, memory=self.memory, size=self.buffer_size)
+            samples = self._samples.followed_by(samples, memory=known, size=self.buffer_size)
         elif self.is_fitted and states.shape[1] != self._n_states:
             raise InvalidData(f"States have {states.shape[1]} coordinates, in earlier batches {self._n_states}.")
         self._samples, self._n_states, self._n_fits = samples, states.shape[1], n_fits

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, NotFitted, UnsupportedSpace
-from constrained_maxent.occupancy.base import OccupancyEstimator, check_memory, log_density
+from constrained_maxent.occupancy.base import OccupancyEstimator, check_memory, log_density, memory_at
 from constrained_maxent.occupancy.spaces import FiniteSpace
+from constrained_maxent.schedules import Schedule
 from constrained_maxent.types import Batch, FloatArray, IntArray, Measure, Points, is_number, require_finite
 
 DENSE_CELLS = 1_000_000
@@ -30,6 +31,7 @@ class Counts(OccupancyEstimator):
     Args:
         memory: share of the old estimate that each fit keeps, in [0, 1): λ̂ ← memory·λ̂ + (1-memory)·λ̂(batch). 0, the
             default, forgets; 0.9 averages over about ten batches, which lowers the variance and lags behind the policy.
+            A :class:`~constrained_maxent.schedules.Geometric` is geometric in 1-memory, the weight of the new batch.
         smoothing: share of the mass that is spread evenly over all cells, in [0, 1); above ``DENSE_CELLS`` only 0.
 
     Attributes:
@@ -44,7 +46,7 @@ class Counts(OccupancyEstimator):
            [0.5, 0. ]])
     """
 
-    def __init__(self, *, memory: float = 0.0, smoothing: float = 0.0) -> None:
+    def __init__(self, *, memory: Schedule = 0.0, smoothing: float = 0.0) -> None:
         check_memory(memory)
         if not (is_number(smoothing) and 0.0 <= smoothing < 1.0):
             raise InvalidSetting(f"smoothing={smoothing!r} must lie in [0, 1): the share spread evenly over all cells.")
@@ -52,6 +54,7 @@ class Counts(OccupancyEstimator):
         self.smoothing = smoothing
         self._cells: IntArray
         self._values: FloatArray
+        self._n_fits: int
 
     def get_params(self) -> dict[str, Any]:
         return {"memory": self.memory, "smoothing": self.smoothing}
@@ -71,7 +74,7 @@ class Counts(OccupancyEstimator):
         return self
 
     def _forget(self) -> None:
-        for name in ("mass_", "expected_costs_", "_cells", "_values"):
+        for name in ("mass_", "expected_costs_", "_cells", "_values", "_n_fits"):
             self.__dict__.pop(name, None)
 
     @property
@@ -92,13 +95,15 @@ class Counts(OccupancyEstimator):
     def fit(self, batch: Batch) -> Self:
         cells = self.encode(batch.observations, batch.actions)
         weights = batch.weights / batch.n_episodes
-        memory = self.memory if self.is_fitted else 0.0
+        n_fits = self._n_fits if self.is_fitted else 0
+        memory = memory_at(self.memory, n_fits) if n_fits else 0.0
         if self.is_dense:
             fresh = np.bincount(cells, weights, self.n_cells).astype(np.float64, copy=False)
             self._values = memory * self._values + (1.0 - memory) * fresh if memory else fresh
         else:
             self._fit_sparse(cells, weights, memory)
         self._remember_costs(batch, memory)
+        self._n_fits = n_fits + 1
         self.mass_ = float(self._values.sum())
         return self
 
@@ -168,7 +173,13 @@ class Counts(OccupancyEstimator):
         self._require_spaces()
         if not self.is_fitted:
             return {"kind": "Counts", "n_cells": self.n_cells}
-        state = {"kind": "Counts", "n_cells": self.n_cells, "values": self._values.copy(), "mass": self.mass_}
+        state = {
+            "kind": "Counts",
+            "n_cells": self.n_cells,
+            "n_fits": self._n_fits,
+            "values": self._values.copy(),
+            "mass": self.mass_,
+        }
         if not self.is_dense:
             state["cells"] = self._cells.copy()
         return state | {"expected_costs": dict(self.expected_costs_)}
@@ -183,7 +194,7 @@ class Counts(OccupancyEstimator):
         if "values" not in state:
             self._forget()
             return
-        missing = {"mass", "expected_costs", *(() if self.is_dense else ("cells",))} - state.keys()
+        missing = {"n_fits", "mass", "expected_costs", *(() if self.is_dense else ("cells",))} - state.keys()
         if missing:
             raise InvalidData(f"This state of Counts lacks {', '.join(sorted(missing))}.")
         cells = None if self.is_dense else np.array(state["cells"], dtype=np.int64)
@@ -194,6 +205,7 @@ class Counts(OccupancyEstimator):
         self._values = values
         if cells is not None:
             self._cells = cells
+        self._n_fits = int(state["n_fits"])
         self.mass_ = float(state["mass"])
         self.expected_costs_ = {name: float(cost) for name, cost in state["expected_costs"].items()}
 

@@ -14,6 +14,7 @@ from constrained_maxent.errors import InvalidSetting, NonFiniteValue
 from constrained_maxent.occupancy.continuous import ContinuousEstimator, Domain, Frame
 from constrained_maxent.occupancy.gaussians import PERIOD
 from constrained_maxent.occupancy.samples import resampled
+from constrained_maxent.schedules import Schedule
 from constrained_maxent.types import FloatArray
 
 
@@ -46,7 +47,7 @@ class FromScikitLearn(ContinuousEstimator):
         over: Domain = "state",
         wrapped: Sequence[int] = (),
         buffer_size: int | None = None,
-        memory: float = 0.0,
+        memory: Schedule = 0.0,
         seed: int = 0,
     ) -> None:
         super().__init__(over=over, wrapped=wrapped, buffer_size=buffer_size, memory=memory, seed=seed)

@@ -13,6 +13,7 @@ from constrained_maxent.occupancy.continuous import ContinuousEstimator, Domain,
 from constrained_maxent.occupancy.gaussians import Gaussians, fold
 from constrained_maxent.occupancy.samples import resampled
 from constrained_maxent.occupancy.weighted_em import Covariance, from_labels, weighted_em
+from constrained_maxent.schedules import Schedule
 from constrained_maxent.types import FloatArray
 
 Method = Literal["em", "resampling"]
@@ -73,7 +74,7 @@ class GaussianMixture(ContinuousEstimator):
         over: Domain = "state",
         wrapped: Sequence[int] = (),
         buffer_size: int | None = None,
-        memory: float = 0.0,
+        memory: Schedule = 0.0,
         seed: int = 0,
     ) -> None:
         super().__init__(over=over, wrapped=wrapped, buffer_size=buffer_size, memory=memory, seed=seed)

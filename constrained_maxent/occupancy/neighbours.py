@@ -12,6 +12,7 @@ from scipy.special import digamma, gammaln
 
 from constrained_maxent.occupancy.continuous import ContinuousEstimator, Domain, Frame, check_count, check_positive
 from constrained_maxent.occupancy.gaussians import PERIOD
+from constrained_maxent.schedules import Schedule
 from constrained_maxent.types import FloatArray
 
 
@@ -46,7 +47,7 @@ class NearestNeighbours(ContinuousEstimator):
         over: Domain = "state",
         wrapped: Sequence[int] = (),
         buffer_size: int | None = None,
-        memory: float = 0.0,
+        memory: Schedule = 0.0,
         seed: int = 0,
     ) -> None:
         super().__init__(over=over, wrapped=wrapped, buffer_size=buffer_size, memory=memory, seed=seed)

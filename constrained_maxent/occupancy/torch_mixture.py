@@ -16,6 +16,7 @@ import torch
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.occupancy.continuous import ContinuousEstimator, Domain, Frame, check_count, check_positive
 from constrained_maxent.occupancy.gaussians import PERIOD, Gaussians
+from constrained_maxent.schedules import Schedule
 from constrained_maxent.types import FloatArray
 
 _BETAS, _EPSILON = (0.9, 0.999), 1e-8
@@ -58,7 +59,7 @@ class TorchGaussianMixture(ContinuousEstimator):
         over: Domain = "state",
         wrapped: Sequence[int] = (),
         buffer_size: int | None = None,
-        memory: float = 0.0,
+        memory: Schedule = 0.0,
         seed: int = 0,
     ) -> None:
         super().__init__(over=over, wrapped=wrapped, buffer_size=buffer_size, memory=memory, seed=seed)
