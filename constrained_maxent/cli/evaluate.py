@@ -89,7 +89,7 @@ def _notes(found: RunEvaluation) -> list[str]:
         return []
     notes = []
     if states.units:
-        notes.append(f"The state entropy is that of a density per {'·'.join(states.units)}.")
+        notes.append(f"{found.env_id}: the state entropy is that of a density per {'·'.join(states.units)}.")
     if states.coverage is not None:
-        notes.append(f"Grid cells are counted in {states.coverage.n_states} steps.")
+        notes.append(f"{found.env_id}: grid cells are counted in {states.coverage.n_states:,} steps.")
     return notes
