@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium as gym
@@ -49,7 +49,7 @@ class RunEvaluation:
             "env_id": self.env_id,
             "iteration": self.iteration,
             "seed": self.seed,
-            "rollouts": asdict(self.rollouts),
+            "rollouts": self.rollouts.to_json(),
             "exact": None
             if exact is None
             else {"objective": exact.objective, "constraints": dict(exact.constraints), "mass": exact.mass},
