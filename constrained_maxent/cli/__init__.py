@@ -12,9 +12,10 @@ from gymnasium.error import DependencyNotInstalled
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from constrained_maxent.cli.console import INTERRUPTED, console, errors
+from constrained_maxent.cli.evaluate import Evaluate
 from constrained_maxent.cli.problems import Plan, Solve
 from constrained_maxent.cli.reproduce import Reproduce
-from constrained_maxent.cli.runs import Certify, Evaluate, Plot
+from constrained_maxent.cli.runs import Certify, Plot
 from constrained_maxent.cli.train import Train
 from constrained_maxent.errors import ConstrainedMaxentError
 

@@ -1,9 +1,9 @@
-"""``cmaxent evaluate``, ``plot`` and ``certify``: what is done with a run that is there."""
+"""``cmaxent plot`` and ``certify``: what is done with a run that is there."""
 
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -12,47 +12,11 @@ from rich.table import Table
 
 from constrained_maxent.cli.console import console, number
 from constrained_maxent.errors import InvalidRun
-from constrained_maxent.evaluation import evaluate_rollouts, exact_problem
+from constrained_maxent.evaluation import exact_problem
 from constrained_maxent.experiments.environments import make_environment
 from constrained_maxent.experiments.figures import draw_run
 from constrained_maxent.experiments.run_folder import RunFolder
 from constrained_maxent.experiments.training import load_agent, load_config
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evaluate:
-    """Evaluate the last policy of a run on fresh episodes, and exactly where the environment is finite and known."""
-
-    run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """Folder of a run."""
-    episodes: int = 100
-    """Fresh episodes to roll out."""
-    seed: int = 1_000_000
-    """Seed of the rollouts."""
-
-    def run(self, given: frozenset[str]) -> int:
-        """The exit code."""
-        folder = RunFolder(self.run_folder)
-        env_id, settings = load_config(folder)
-        # Whole episodes, also after a training on batches of steps.
-        with closing(make_environment(env_id, replace(settings, steps_per_batch=None))) as env:
-            agent = load_agent(folder, env)
-            problem = exact_problem(env)
-            exact = problem.evaluate(agent.policy_table()) if problem is not None and agent.is_tabular else None
-            rollouts = evaluate_rollouts(env, agent, n_episodes=self.episodes, seed=self.seed)
-        table = Table(title=f"{env_id}, iteration {agent.iteration}")
-        for heading in ("", f"{rollouts.n_episodes} fresh episodes", *(["exact"] if exact else [])):
-            table.add_column(heading, justify="right" if heading else "left")
-        rows: list[tuple[str, str, str]] = []
-        if rollouts.objective is not None:
-            rows.append(("entropy (nats)", f"{rollouts.objective:.4f}", number(exact.objective if exact else None)))
-        for name, estimate in rollouts.constraints.items():
-            rows.append((f"{name} - limit", str(estimate), number(exact.constraints[name] if exact else None)))
-        rows.append(("episode length (steps)", str(rollouts.length), ""))
-        for row in rows:
-            table.add_row(*row[: len(table.columns)])
-        console.print(table)
-        return 0
 
 
 @dataclass(frozen=True, kw_only=True)

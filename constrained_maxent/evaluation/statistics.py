@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from constrained_maxent.errors import InvalidData, InvalidSetting
-from constrained_maxent.types import require_finite
+from constrained_maxent.types import FloatArray, require_finite
 
 _RESAMPLED_AT_ONCE = 1_000_000
 """Numbers that resampling holds in memory (8 MB); all 9,999 resamples of many samples would not fit."""
@@ -32,6 +34,11 @@ class Estimate:
             return f"{self.mean:.4f}"
         return f"{self.mean:.4f} [{self.low:.4f}, {self.high:.4f}]"
 
+    @classmethod
+    def exactly(cls, value: float) -> Self:
+        """A figure without an interval."""
+        return cls(value, value, value)
+
 
 def bootstrap_mean(samples: ArrayLike, *, seed: int = 0, confidence: float = 0.95) -> Estimate:
     """Mean of samples with its percentile bootstrap interval.
@@ -50,20 +57,84 @@ def bootstrap_mean(samples: ArrayLike, *, seed: int = 0, confidence: float = 0.9
     if values.ndim != 1 or not len(values):
         raise InvalidData(f"samples must be a vector of at least one number, got shape {values.shape}.")
     require_finite("samples", values)
-    if not 0.0 < confidence < 1.0:
-        raise InvalidSetting(f"confidence={confidence!r} must lie in (0, 1).")
     mean = float(values.mean())
     if np.ptp(values) == 0.0:
-        return Estimate(mean, mean, mean)
+        _check_confidence(confidence)
+        return Estimate.exactly(mean)
+    return _interval((values,), np.mean, mean, seed=seed, confidence=confidence)
+
+
+def bootstrap_ratio(totals: ArrayLike, sizes: ArrayLike, *, seed: int = 0, confidence: float = 0.95) -> Estimate:
+    """Σ totals / Σ sizes with its percentile bootstrap interval, the pairs resampled together.
+
+    A mean over all steps of episodes that differ in length: the episodes are independent, their steps are not.
+
+    Args:
+        totals: ``(n,)``, at least one.
+        sizes: positive, ``(n,)``.
+        seed: of the resampling.
+        confidence: of the interval.
+
+    Raises:
+        InvalidData: no totals, as many sizes as totals are not given, or sizes that are not positive.
+        NonFiniteValue: NaN or infinity among them.
+        InvalidSetting: confidence outside (0, 1).
+    """
+    numerators, denominators = (np.asarray(values, dtype=np.float64) for values in (totals, sizes))
+    require_finite("sizes", denominators)
+    if numerators.ndim != 1 or denominators.shape != numerators.shape or (denominators <= 0.0).any():
+        raise InvalidData(
+            f"totals and sizes must be vectors of one length, sizes positive, got shapes {numerators.shape} and "
+            f"{denominators.shape}."
+        )
+    ratios = numerators / denominators
+    if not len(ratios) or np.ptp(denominators) == 0.0 or np.ptp(ratios) == 0.0:
+        return bootstrap_mean(ratios, seed=seed, confidence=confidence)
+    require_finite("totals", numerators)
+    mean = float(numerators.sum() / denominators.sum())
+    return _interval((numerators, denominators), _ratio, mean, seed=seed, confidence=confidence)
+
+
+def over_seeds(runs: Sequence[Mapping[str, Estimate]], *, seed: int = 0) -> dict[str, Estimate]:
+    """Mean over runs of what all of them measured, with its 95 % bootstrap interval over runs.
+
+    Args:
+        runs: figures by name, at least one run, such as
+            :meth:`~constrained_maxent.evaluation.RolloutEvaluation.figures`.
+        seed: of the resampling.
+
+    Raises:
+        InvalidData: no runs.
+    """
+    if not runs:
+        raise InvalidData("A mean over seeds takes at least one run.")
+    shared = [name for name in runs[0] if all(name in run for run in runs)]
+    return {name: bootstrap_mean([run[name].mean for run in runs], seed=seed) for name in shared}
+
+
+def _ratio(totals: FloatArray, sizes: FloatArray, axis: int) -> Any:
+    return totals.sum(axis=axis) / sizes.sum(axis=axis)
+
+
+def _check_confidence(confidence: float) -> None:
+    if not 0.0 < confidence < 1.0:
+        raise InvalidSetting(f"confidence={confidence!r} must lie in (0, 1).")
+
+
+def _interval(
+    columns: tuple[FloatArray, ...], statistic: Callable[..., Any], mean: float, *, seed: int, confidence: float
+) -> Estimate:
+    _check_confidence(confidence)
     # Imported late: it takes longer than everything else here, and most commands never come this far.
     from scipy.stats import bootstrap
 
     interval = bootstrap(
-        (values,),
-        np.mean,
+        columns,
+        statistic,
+        paired=True,
         confidence_level=confidence,
         method="percentile",
-        batch=max(1, _RESAMPLED_AT_ONCE // len(values)),
+        batch=max(1, _RESAMPLED_AT_ONCE // sum(map(len, columns))),
         rng=np.random.default_rng(seed),
     ).confidence_interval
     return Estimate(mean, float(interval.low), float(interval.high))

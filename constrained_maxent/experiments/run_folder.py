@@ -14,7 +14,7 @@ import numpy as np
 from constrained_maxent.errors import InvalidRun
 from constrained_maxent.types import FloatArray
 
-RESULTS = ("config.json", "metrics.csv", "checkpoint.pt", "summary.json")
+RESULTS = ("config.json", "metrics.csv", "checkpoint.pt", "summary.json", "evaluation.json")
 FIGURES = ("training.png", "occupancy.png")
 
 
@@ -22,7 +22,8 @@ class RunFolder:
     """Paths and files of a run.
 
     ``config.json`` holds the settings, ``metrics.csv`` and ``events.out.tfevents.*`` (TensorBoard) the curves,
-    ``checkpoint.pt`` the agent, ``summary.json`` the result; figures are ``*.png``.
+    ``checkpoint.pt`` the agent, ``summary.json`` the result, ``evaluation.json`` fresh rollouts of the last policy;
+    figures are ``*.png``.
 
     Args:
         path: the folder.
@@ -34,6 +35,7 @@ class RunFolder:
         self.metrics_path = self.path / "metrics.csv"
         self.checkpoint_path = self.path / "checkpoint.pt"
         self.summary_path = self.path / "summary.json"
+        self.evaluation_path = self.path / "evaluation.json"
         self.training_figure_path, self.occupancy_figure_path = (self.path / name for name in FIGURES)
 
     def create(self, *, overwrite: bool = False) -> None:

@@ -233,22 +233,6 @@ class TestMistakes:
             assert "must be at least" in err
 
 
-class TestEvaluate:
-    def test_beside_the_exact_values(self, train, cmaxent):
-        train(GRID, "--out", "here")
-        before = {file: file.read_bytes() for file in Path("here").iterdir()}
-        code, out, _ = cmaxent("evaluate", "here", "--episodes", 20, "--seed", 3)
-        assert code == 0
-        assert f"{GRID}, iteration 4" in out
-        assert "24 fresh episodes" in out  # three batches of 8
-        exact = RunFolder("here").read_summary()["exact"]
-        assert f"{exact['objective']:.4f}" in out
-        assert f"{exact['constraints']['cost']:.4f}" in out
-        assert cmaxent("evaluate", "here", "--episodes", 20, "--seed", 3)[1] == out
-        assert cmaxent("evaluate", "here", "--episodes", 20, "--seed", 4)[1] != out
-        assert {file: file.read_bytes() for file in Path("here").iterdir()} == before
-
-
 class TestPlot:
     def test_draws_again(self, train, cmaxent):
         train(GRID, "--out", "here")

@@ -1,5 +1,7 @@
 """Fresh rollouts: they agree with the exact values, and neither feel nor leave traces of training."""
 
+import json
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -7,7 +9,7 @@ import torch
 
 from constrained_maxent.agents import PGP
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.evaluation import evaluate_rollouts, exact_problem
+from constrained_maxent.evaluation import Coverage, Estimate, Grid, StateMeasures, evaluate_rollouts, exact_problem
 from constrained_maxent.functionals import L2Distance, LinearCost
 from constrained_maxent.occupancy import Counts, GaussianMixture
 from constrained_maxent.penalties import Lagrangian, Quadratic
@@ -42,7 +44,7 @@ def test_agrees_with_the_exact_value(lake, agent_on, kind, scale):
     estimate = rollouts.constraints["cost"]
     assert abs(estimate.mean - exact.constraints["cost"]) < estimate.high - estimate.low
     # Plug-in entropies miss by about (cells - 1) / (2 · samples), here below 0.01 of a value near 4.
-    assert rollouts.objective == pytest.approx(exact.objective, rel=0.05)
+    assert rollouts.objective.mean == pytest.approx(exact.objective, rel=0.05)
     assert 1.0 <= rollouts.length.low < rollouts.length.mean < rollouts.length.high <= 6.0
 
 
@@ -150,10 +152,104 @@ class TestContinuous:
             evaluations.append(evaluate_rollouts(env, agent, n_episodes=4, seed=5))
         assert all(evaluation == evaluations[0] for evaluation in evaluations)
         assert evaluations[0].n_episodes == 4
-        assert np.isfinite(evaluations[0].objective)
+        assert np.isfinite(evaluations[0].objective.mean)
 
     def test_costs_are_means_over_steps(self):
         env = self.swing(GaussianMixture(n_components=2))
         estimate = evaluate_rollouts(env, PGP(env, hidden_sizes=(8,)), n_episodes=2, seed=5).constraints["speed"]
         speeds = np.abs(find_tracker(env).last_batch.observations[:, 2])
         assert estimate.mean == pytest.approx(speeds.mean() - 0.5)
+
+
+class Metronome(gym.Env):
+    """Two steps an episode, in the states 0 and 1; every third episode is charged 0.5 in its second."""
+
+    observation_space = gym.spaces.Box(-10.0, 10.0, (1,))
+    action_space = gym.spaces.Box(-1.0, 1.0, (1,))
+    metadata = {}
+    n_started = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.n_started += 1
+        self.time = 0
+        return np.zeros(1, dtype=np.float32), {}
+
+    def step(self, action):
+        cost = 0.5 if self.n_started % 3 == 0 and self.time == 1 else 0.0
+        self.time += 1
+        observation = np.full(1, self.time, dtype=np.float32)
+        return observation, 0.0, False, self.time == 2, {"cost": cost}
+
+
+class TestByHand:
+    """Steps of an environment so small that everything can be counted."""
+
+    MEASURES = StateMeasures(
+        grid=Grid((-0.5,), (3.5,), (4,)), events={"late": lambda states: states[:, 0] > 0.5}, units=("beat",)
+    )
+
+    @pytest.fixture
+    def beats(self):
+        budget = Constraint(LinearCost("cost", limit=0.1), Quadratic(1.0))
+        return constrain(
+            Metronome(),
+            constraints={"budget": budget},
+            estimator=GaussianMixture(n_components=1, buffer_size=100),
+            episodes_per_batch=6,
+            discount=1.0,
+            horizon=2,
+        )
+
+    def test_every_figure(self, beats):
+        found = evaluate_rollouts(beats, PGP(beats, hidden_sizes=(4,)), n_episodes=6, seed=0, measures=self.MEASURES)
+        cost = found.costs["cost"]
+        assert found.n_episodes == 6
+        # Two of six episodes are charged 0.5 once in their two steps.
+        assert cost.violated.mean == pytest.approx(2 / 6)
+        assert cost.mean.mean == pytest.approx(2 * 0.5 / 12)
+        assert cost.maximum == 0.5
+        assert found.constraints["budget"].mean == pytest.approx(1 / 12 - 0.1)
+        # The states in which actions are taken are 0 and 1, each half of the time.
+        assert found.states.coverage == Coverage(share=2 / 4, outside=0.0, n_states=12)
+        assert found.states.events["late"] == Estimate(0.5, 0.5, 0.5)
+        assert found.states.units == ("beat",)
+        assert found.length == Estimate(2.0, 2.0, 2.0)
+
+    def test_names_of_the_figures(self, beats):
+        found = evaluate_rollouts(beats, PGP(beats, hidden_sizes=(4,)), n_episodes=6, seed=0, measures=self.MEASURES)
+        figures = found.figures()
+        assert list(figures) == [
+            "entropy (nats)",
+            "budget - limit",
+            "cost, mean per step",
+            "cost, maximum",
+            "cost, share of episodes above 0",
+            "state entropy (nats)",
+            "grid cells visited, share",
+            "outside the grid, share of steps",
+            "late, share of steps",
+            "episode length (steps)",
+        ]
+        assert figures["cost, maximum"] == Estimate(0.5, 0.5, 0.5)
+        plain = json.loads(json.dumps(found.to_json()))
+        assert plain["costs"]["cost"]["violated"]["mean"] == pytest.approx(1 / 3)
+        assert plain["states"]["coverage"] == {"share": 0.5, "outside": 0.0, "n_states": 12}
+
+    @pytest.mark.parametrize("n_iterations", [0, 2])
+    def test_training_goes_on_as_if_nothing_had_happened(self, beats, n_iterations):
+        agent = PGP(beats, seed=1, hidden_sizes=(4,)).learn(iterations=n_iterations)
+        tracker = find_tracker(beats)
+        before = tracker.state_dict(), {name: p.clone() for name, p in agent.policy.named_parameters()}
+        draws = agent._rng.bit_generator.state
+        evaluate_rollouts(beats, agent, n_episodes=6, seed=0, measures=self.MEASURES)
+        np.testing.assert_equal(tracker.state_dict(), before[0])
+        assert (tracker.live is None) == (n_iterations == 0)
+        assert agent._rng.bit_generator.state == draws
+        assert all(torch.equal(p, before[1][name]) for name, p in agent.policy.named_parameters())
+
+    def test_measures_are_those_of_continuous_states(self, lake):
+        env = lake(**GRID)
+        assert evaluate_rollouts(env, PGP(env), n_episodes=1, seed=0).states is None
+        with pytest.raises(InvalidSetting, match="continuous states"):
+            evaluate_rollouts(env, PGP(env), n_episodes=1, seed=0, measures=self.MEASURES)

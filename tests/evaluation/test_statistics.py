@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom, norm
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
-from constrained_maxent.evaluation import Estimate, bootstrap_mean
+from constrained_maxent.evaluation import Estimate, bootstrap_mean, bootstrap_ratio, over_seeds
 
 
 def test_zeros_and_ones_are_binomial():
@@ -66,3 +66,58 @@ def test_not_finite(bad):
 def test_no_confidence(confidence):
     with pytest.raises(InvalidSetting, match="confidence"):
         bootstrap_mean([0.0, 1.0], confidence=confidence)
+
+
+class TestRatio:
+    def test_by_hand(self):
+        # Two pairs drawn again: 1/1 in a quarter of the draws, 2/4 in another, 3/5 in half of them.
+        estimate = bootstrap_ratio([1.0, 2.0], [1.0, 4.0])
+        assert estimate.mean == 3.0 / 5.0
+        assert (estimate.low, estimate.high) == (0.5, 1.0)
+
+    def test_sizes_that_are_equal_make_a_mean(self):
+        totals = np.random.default_rng(0).random(30)
+        assert bootstrap_ratio(totals, np.full(30, 4.0), seed=3) == bootstrap_mean(totals / 4.0, seed=3)
+
+    def test_many_are_normal(self):
+        rng = np.random.default_rng(0)
+        sizes = rng.integers(1, 20, 2000)
+        totals = rng.poisson(0.3 * sizes)
+        estimate = bootstrap_ratio(totals, sizes)
+        # The delta method: residuals of the ratio over the mean size.
+        residuals = (totals - totals.sum() / sizes.sum() * sizes) / sizes.mean()
+        half = norm.ppf(0.975) * residuals.std() / 2000**0.5
+        assert estimate.mean == totals.sum() / sizes.sum()
+        assert [estimate.low, estimate.high] == pytest.approx(
+            [estimate.mean - half, estimate.mean + half], abs=half / 20
+        )
+
+    def test_no_interval_without_spread(self):
+        assert bootstrap_ratio([1.0, 2.0], [2.0, 4.0]) == Estimate(0.5, 0.5, 0.5)
+
+    @pytest.mark.parametrize(
+        ("totals", "sizes"), [([], []), ([1.0], [0.0]), ([1.0, 2.0], [1.0]), ([[1.0]], [[1.0]]), ([1.0], [-1.0])]
+    )
+    def test_no_pairs(self, totals, sizes):
+        with pytest.raises(InvalidData):
+            bootstrap_ratio(totals, sizes)
+
+    @pytest.mark.parametrize(("totals", "sizes"), [([1.0, np.nan], [1.0, 2.0]), ([1.0, 2.0], [1.0, np.inf])])
+    def test_not_finite(self, totals, sizes):
+        with pytest.raises(NonFiniteValue):
+            bootstrap_ratio(totals, sizes)
+
+    def test_no_confidence(self):
+        with pytest.raises(InvalidSetting, match="confidence"):
+            bootstrap_ratio([1.0, 2.0], [1.0, 4.0], confidence=2.0)
+
+
+class TestOverSeeds:
+    def test_what_all_runs_measured(self):
+        runs = [{"a": Estimate.exactly(x), "b": Estimate(x, 0.0, 9.0)} for x in (1.0, 2.0, 3.0)]
+        del runs[1]["b"]
+        assert over_seeds(runs, seed=4) == {"a": bootstrap_mean([1.0, 2.0, 3.0], seed=4)}
+
+    def test_no_runs(self):
+        with pytest.raises(InvalidData, match="at least one run"):
+            over_seeds([])

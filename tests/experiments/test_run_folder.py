@@ -37,7 +37,7 @@ class TestCreate:
         folder.create(overwrite=True)
         assert [file.name for file in folder.path.iterdir()] == ["notes.txt"]
 
-    @pytest.mark.parametrize("name", ["config.json", "metrics.csv", "checkpoint.pt", "summary.json"])
+    @pytest.mark.parametrize("name", ["config.json", "metrics.csv", "checkpoint.pt", "summary.json", "evaluation.json"])
     def test_a_run_is_not_overwritten(self, folder, name):
         occupy(folder, name, "training.png")
         with pytest.raises(InvalidRun, match=f"run holds a run already .{name}.*--overwrite"):
@@ -55,6 +55,7 @@ class TestCreate:
 
     def test_overwrite_removes_everything_of_the_old_run(self, folder):
         occupy(folder, "config.json", "metrics.csv", "checkpoint.pt", "summary.json", "training.png", "occupancy.png")
+        occupy(folder, "evaluation.json")
         occupy(folder, "events.out.tfevents.1.host", "events.out.tfevents.2.host")
         folder.create(overwrite=True)
         assert list(folder.path.iterdir()) == []

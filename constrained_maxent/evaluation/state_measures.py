@@ -1,0 +1,152 @@
+"""What is worth measuring about the states of an environment: a grid to cover, events, units."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained_maxent.agents.rollouts import Environment
+from constrained_maxent.errors import InvalidData, InvalidSetting
+from constrained_maxent.evaluation.grid import Coverage, Grid
+from constrained_maxent.evaluation.state_entropy import state_entropy
+from constrained_maxent.evaluation.statistics import Estimate, bootstrap_ratio
+from constrained_maxent.occupancy.gaussians import fold
+from constrained_maxent.types import Batch, FloatArray
+
+Event = Callable[[FloatArray], NDArray[np.bool_]]
+"""Whether something is the case in each of ``n`` states ``(n, n_coordinates)``: bool ``(n,)``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateMeasures:
+    """How the states of an environment are measured.
+
+    Args:
+        grid: whose coverage is counted, over all coordinates of the state.
+        events: by name; the share of steps in which each is the case.
+        units: of the coordinates.
+        wrapped: coordinates that are angles in radians; ``None``: those of the occupancy estimator. Grid and events
+            get them in [-π, π).
+        coverage_steps: how many of the fresh steps coverage looks at, since it grows with their number; drawn at
+            random without replacement. Where there are fewer, all.
+        entropy_steps: the same for the entropy.
+    """
+
+    grid: Grid | None = None
+    events: Mapping[str, Event] = field(default_factory=dict)
+    units: Sequence[str] = ()
+    wrapped: Sequence[int] | None = None
+    coverage_steps: int = 8192
+    entropy_steps: int = 4096
+
+    def __post_init__(self) -> None:
+        for name in ("coverage_steps", "entropy_steps"):
+            count = getattr(self, name)
+            if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
+                raise InvalidSetting(f"{name}={count!r} must be a whole number of at least 1.")
+
+
+@dataclass(frozen=True)
+class StateEvaluation:
+    """Where a policy went.
+
+    Attributes:
+        entropy: of the state at a random step [nats], see
+            :func:`~constrained_maxent.evaluation.state_entropy.state_entropy`.
+        units: of the coordinates; empty where unknown.
+        coverage: of the grid; ``None`` without one.
+        events: share of steps in which each is the case, with a 95 % interval over episodes.
+    """
+
+    entropy: Estimate
+    units: Sequence[str]
+    coverage: Coverage | None
+    events: Mapping[str, Estimate]
+
+
+def evaluate_states(
+    batch: Batch, measures: StateMeasures, *, wrapped: Sequence[int] = (), seed: int
+) -> StateEvaluation:
+    """Measure the states of whole episodes, or their observations where a batch has no states.
+
+    Args:
+        batch: the episodes.
+        measures: what to measure.
+        wrapped: angles, where the measures do not name them.
+        seed: of draws and intervals.
+
+    Raises:
+        InvalidData: grid or events do not fit the states.
+    """
+    states = np.asarray(batch.observations if batch.states is None else batch.states, dtype=np.float64)
+    states = states.reshape(batch.n_steps, -1).copy()
+    angles = list(wrapped if measures.wrapped is None else measures.wrapped)
+    if angles and max(angles) >= states.shape[1]:
+        raise InvalidSetting(f"wrapped={tuple(angles)}: states have only {states.shape[1]} coordinates, from 0.")
+    states[:, angles] = fold(states[:, angles])
+    coverage = None
+    if measures.grid is not None:
+        n_steps = min(measures.coverage_steps, len(states))
+        drawn = np.random.default_rng((seed, 1)).choice(len(states), n_steps, replace=False)
+        coverage = measures.grid.coverage(states[drawn])
+    entropy = state_entropy(batch.split(states), wrapped=angles, max_samples=measures.entropy_steps, seed=seed)
+    events = {name: _share(name, event, states, batch, seed) for name, event in measures.events.items()}
+    return StateEvaluation(entropy, tuple(measures.units), coverage, events)
+
+
+def _share(name: str, event: Event, states: FloatArray, batch: Batch, seed: int) -> Estimate:
+    happened = np.asarray(event(states))
+    if happened.shape != (len(states),) or happened.dtype != np.bool_:
+        raise InvalidData(
+            f"The event {name!r} must give one truth value per state, shape ({len(states)},), got "
+            f"{happened.dtype} of shape {happened.shape}."
+        )
+    return bootstrap_ratio([part.sum() for part in batch.split(happened)], batch.lengths, seed=seed)
+
+
+def pole_is_up(states: FloatArray) -> NDArray[np.bool_]:
+    """Whether cos ω > 0.9 in cartpole states [x, ẋ, ω, ω̇], ``(n, 4)``: within 26° of standing upright."""
+    up: NDArray[np.bool_] = np.cos(states[:, 2]) > 0.9
+    return up
+
+
+CARTPOLE = StateMeasures(
+    grid=Grid((-2.0, -6.0, -math.pi, -15.0), (2.0, 6.0, math.pi, 15.0), (8, 8, 12, 12)),
+    events={"pole up": pole_is_up},
+    units=("m", "m/s", "rad", "rad/s"),
+    wrapped=(2,),
+)
+"""For :class:`~constrained_maxent.envs.SafeCartpole`, states [x, ẋ, ω, ω̇]."""
+
+POINT_MASS = StateMeasures(
+    # The table ends at ±0.29 m; full force reaches 0.1 m/s.
+    grid=Grid((-0.3, -0.3, -0.12, -0.12), (0.3, 0.3, 0.12, 0.12), (12, 12, 8, 8)),
+    units=("m", "m", "m/s", "m/s"),
+    wrapped=(),
+)
+"""For :class:`~constrained_maxent.envs.PointMass`, states [x, y, ẋ, ẏ]."""
+
+STATE_MEASURES: dict[str, StateMeasures] = {
+    "SafeCartpole-v0": CARTPOLE,
+    "SafeCartpole-PGP-v0": CARTPOLE,
+    "PointMass-v0": POINT_MASS,
+    "PointMass-PGP-v0": POINT_MASS,
+}
+"""By environment id, for states as ``info["state"]`` has them. Add those of your own environments."""
+
+
+def measures_of(env: Environment, n_coordinates: int) -> StateMeasures:
+    """What to measure of an environment: by its id, or only the entropy where that, or the state, is another one.
+
+    Args:
+        env: scalar or vector, wrapped or not.
+        n_coordinates: of the states that will be measured.
+    """
+    spec: Any = env.spec
+    known = STATE_MEASURES.get(spec.id, StateMeasures()) if spec is not None else StateMeasures()
+    return known if known.grid is None or known.grid.n_coordinates == n_coordinates else StateMeasures()
