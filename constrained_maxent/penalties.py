@@ -261,9 +261,62 @@ class AugmentedLagrangian(Penalty):
         return replace(self, multiplier=max(self.multiplier + step * violation, 0.0))
 
 
+@dataclass(frozen=True)
+class AdaptiveLagrangian(Penalty):
+    r"""An augmented Lagrangian that finds its β out: :math:`\beta = \mathrm{rate} / 2 R_{\max}^2`.
+
+    With the largest violation seen, :math:`R_{\max}`, the classical step after each batch is
+    :math:`\mu \leftarrow [\mu + \mathrm{rate}\cdot R / R_{\max}^2]_+`: a violation as large as that makes itself dearer by
+    ``rate`` nats. So the user gives a limit and no β, whatever the units of the cost are; and as the violation shrinks
+    the multiplier settles, where a β that is raised until the limit holds would run away.
+
+    Args:
+        rate: above 0 [nats].
+        multiplier: μ ≥ 0 at the start [nats / R].
+        largest_violation: R_max so far, at least 0 [R].
+
+    >>> penalty = AdaptiveLagrangian().updated(0.1)
+    >>> penalty.multiplier, penalty.slope(0.05)
+    (10.0, 15.0)
+    """
+
+    changing: ClassVar[tuple[str, ...]] = ("multiplier", "largest_violation")
+
+    rate: float = 1.0
+    multiplier: float = 0.0
+    largest_violation: float = 0.0
+
+    def __post_init__(self) -> None:
+        _require_nonnegative(rate=self.rate, multiplier=self.multiplier, largest_violation=self.largest_violation)
+        if self.rate == 0.0:
+            raise InvalidSetting("rate=0 would never raise the multiplier: give a number above 0.")
+
+    def _classical(self) -> AugmentedLagrangian | None:
+        """The augmented Lagrangian of this batch; ``None`` as long as nothing was violated."""
+        if self.largest_violation == 0.0:
+            return None
+        return AugmentedLagrangian(0.5 * self.rate / self.largest_violation**2, multiplier=self.multiplier)
+
+    def value(self, violation: float) -> float:
+        classical = self._classical()
+        return self.multiplier * violation if classical is None else classical.value(violation)
+
+    def slope(self, violation: float) -> float:
+        classical = self._classical()
+        return self.multiplier if classical is None else classical.slope(violation)
+
+    def updated(self, violation: float) -> Self:
+        widened = replace(self, largest_violation=max(self.largest_violation, violation))
+        classical = widened._classical()
+        return widened if classical is None else replace(widened, multiplier=classical.updated(violation).multiplier)
+
+
 _KINDS: dict[str, type[Penalty]] = {
     kind.__name__: kind
-    for kind in (Quadratic, QuadraticContinuation, AdaptiveQuadratic, Exact, Lagrangian, AugmentedLagrangian)
+    for kind in (
+        *(Quadratic, QuadraticContinuation, AdaptiveQuadratic, Exact),
+        *(Lagrangian, AugmentedLagrangian, AdaptiveLagrangian),
+    )
 }
 
 
