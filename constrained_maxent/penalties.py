@@ -266,9 +266,9 @@ class AdaptiveLagrangian(Penalty):
     r"""An augmented Lagrangian that finds its β out: :math:`\beta = \mathrm{rate} / 2 R_{\max}^2`.
 
     With the largest violation seen, :math:`R_{\max}`, the classical step after each batch is
-    :math:`\mu \leftarrow [\mu + \mathrm{rate}\cdot R / R_{\max}^2]_+`: a violation as large as that makes itself dearer by
-    ``rate`` nats. So the user gives a limit and no β, whatever the units of the cost are; and as the violation shrinks
-    the multiplier settles, where a β that is raised until the limit holds would run away.
+    :math:`\mu \leftarrow [\mu + \mathrm{rate}\cdot R / R_{\max}^2]_+`: a violation as large as that makes itself dearer
+    by ``rate`` nats. So the user gives a limit and no β, whatever the units of the cost are; and as the violation
+    shrinks the multiplier settles, where a β that is raised until the limit holds would run away.
 
     Args:
         rate: above 0 [nats].

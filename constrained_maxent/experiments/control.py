@@ -29,6 +29,7 @@ from constrained_maxent.wrappers.tracker import Pairing
 _SHARED: dict[str, dict[str, Any]] = {
     # Full components, and a buffer of about two batches: the pseudo-reward is that of the policy as it is now.
     "default": {
+        "num_envs": 64,
         "steps_per_batch": 8192,
         "discount": 1.0,
         "scale": "normalised",
@@ -38,6 +39,7 @@ _SHARED: dict[str, dict[str, Any]] = {
     },
     # The paper's table of training parameters.
     "paper": {
+        "num_envs": 64,
         "steps_per_batch": 4096,
         "discount": 1.0,
         "scale": "normalised",

@@ -30,21 +30,26 @@ PRESETS = {
     "SafeCartpole-PGP-v0": control.CARTPOLE_PRESETS,
     "PointMass-PGP-v0": control.POINT_MASS_PRESETS,
 }
-"""Presets by id; each says for how many batches it is made."""
+"""Presets by id; each says for how many batches and sub-environments it is made."""
 
-ITERATIONS = 1000
-"""Batches of a run where no preset says it."""
+_USUAL = {"iterations": 1000, "num_envs": 8}
+"""Where no preset says it."""
 
 
-def with_iterations(env_id: str, settings: TrainSettings) -> TrainSettings:
-    """The settings with the number of batches that they leave to the preset, and the length of its schedules.
+def completed(env_id: str, settings: TrainSettings) -> TrainSettings:
+    """The settings with what they leave to the preset: number of batches, length of its schedules, sub-environments.
 
     Raises:
         InvalidSetting: unknown id.
     """
-    preset = PRESETS.get(_find(env_id).id, {}).get(settings.preset or "default", {})
-    iterations = settings.iterations or preset.get("iterations", ITERATIONS)
-    return replace(settings, iterations=iterations, schedule_iterations=settings.schedule_iterations or iterations)
+    usual = _USUAL | PRESETS.get(_find(env_id).id, {}).get(settings.preset or "default", {})
+    iterations = settings.iterations or usual["iterations"]
+    return replace(
+        settings,
+        iterations=iterations,
+        schedule_iterations=settings.schedule_iterations or iterations,
+        num_envs=settings.num_envs or usual["num_envs"],
+    )
 
 
 def make_environment(env_id: str, settings: TrainSettings) -> VectorEnv:
@@ -55,12 +60,12 @@ def make_environment(env_id: str, settings: TrainSettings) -> VectorEnv:
         UnsupportedSpace: its spaces cannot be counted.
         gymnasium.error.DependencyNotInstalled: the environment needs a package that is missing.
     """
+    settings = completed(env_id, settings)
     tracking, terms = _given(settings, TRACKING), _given(settings, TERMS)
     if "-PGP-" in _find(env_id).id:
         if settings.cost is not None:
             raise InvalidSetting(f"{env_id} brings its own cost: leave out --cost.")
-        course = {} if settings.schedule_iterations is None else {"iterations": settings.schedule_iterations}
-        return _make(env_id, settings, **course, **tracking, **terms)
+        return _make(env_id, settings, iterations=settings.schedule_iterations, **tracking, **terms)
     bare = _make(env_id, settings)
     try:
         if not _is_wrapped(bare):
@@ -100,7 +105,7 @@ def _make(env_id: str, settings: TrainSettings, **stack: Any) -> VectorEnv:
     if twice := sorted(kwargs.keys() & {*stack, "num_envs"}):
         raise InvalidSetting(f"env-kwargs must not set {', '.join(twice)}: these are settings of their own.")
     try:
-        return gym.make_vec(env_id, num_envs=settings.num_envs, **kwargs, **stack)
+        return gym.make_vec(env_id, num_envs=settings.num_envs or 1, **kwargs, **stack)
     except (ConstrainedMaxentError, DependencyNotInstalled):
         raise
     except (TypeError, ValueError, LookupError, AssertionError, gym.error.Error) as error:
@@ -122,7 +127,7 @@ def _wrap(bare: VectorEnv, settings: TrainSettings, tracking: dict[str, Any]) ->
     if settings.preset is not None:
         raise InvalidSetting("preset belongs to -PGP- environments: give beta, limit and the others one by one.")
     if settings.steps_per_batch is None:
-        tracking = {"episodes_per_batch": max(8, settings.num_envs), **tracking}
+        tracking = {"episodes_per_batch": max(8, settings.num_envs or 1), **tracking}
     estimator = Counts(memory=settings.memory or 0.0)
     # Tells which spaces it cannot count before the environment is stepped.
     estimator.bind(bare.single_observation_space, bare.single_action_space)

@@ -103,7 +103,7 @@ def make_evaluation_environment(env_id: str, settings: TrainSettings, n_episodes
     Raises:
         InvalidSetting, UnsupportedSpace, gymnasium.error.DependencyNotInstalled: see ``make_environment``.
     """
-    n_batches = -(-n_episodes // max(settings.num_envs, _AT_ONCE))
+    n_batches = -(-n_episodes // max(settings.num_envs or 1, _AT_ONCE))
     n_copies = -(-n_episodes // n_batches)
     # A split pairing needs two halves, though nothing is learnt here.
     whole: dict[str, Any] = {"num_envs": n_copies, "episodes_per_batch": n_copies, "pairing": "same"}

@@ -23,6 +23,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     # The penalty grows, the estimate remembers more and more, the steps shrink.
     "default": {
         "iterations": 20_000,
+        "num_envs": 32,
         "limit": 0.0,
         "episodes_per_batch": 32,
         "discount": 0.99,
@@ -32,6 +33,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     # Algorithm 1 as its authors ran it.
     "paper": {
         "iterations": 15_000,
+        "num_envs": 8,
         "limit": 0.0,
         "episodes_per_batch": 8,
         "discount": 0.99,

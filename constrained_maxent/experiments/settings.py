@@ -26,8 +26,8 @@ class TrainSettings:
     """Batches over which a preset's schedules run their course. Default: iterations."""
     seed: int = 0
     """Seed of everything random."""
-    num_envs: int = 8
-    """Sub-environments that run in parallel."""
+    num_envs: int | None = None
+    """Sub-environments that run in parallel. Default: those of the environment's preset; 8 where there is none."""
 
     preset: Preset | None = None
     """Named settings of a -PGP- environment; what is given here goes before them."""
@@ -69,7 +69,7 @@ class TrainSettings:
             *("log_every", "evaluate_every", "checkpoint_every", "seed"),
         ):
             value, least = getattr(self, name), 0 if name == "seed" else 1
-            if value is None and name.endswith("iterations"):
+            if value is None and name in ("iterations", "schedule_iterations", "num_envs"):
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise InvalidSetting(f"{_option(name)}={value!r} must be a whole number of at least {least}.")

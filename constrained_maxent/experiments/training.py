@@ -17,7 +17,7 @@ import torch
 from constrained_maxent.agents import PGP, IterationReport
 from constrained_maxent.errors import InfeasibleProblem, InvalidRun, InvalidSetting
 from constrained_maxent.evaluation import Evaluation, ExactProblem, exact_problem
-from constrained_maxent.experiments.environments import make_environment, with_iterations
+from constrained_maxent.experiments.environments import completed, make_environment
 from constrained_maxent.experiments.recorder import Interrupt, Recorder, columns
 from constrained_maxent.experiments.run_folder import RunFolder
 from constrained_maxent.experiments.settings import TrainSettings
@@ -68,7 +68,7 @@ def train(
         InvalidRun: the folder holds a run already, and ``overwrite`` is not set.
         InvalidSetting, UnsupportedSpace: environment or agent cannot be made. Nothing is written or removed then.
     """
-    settings = with_iterations(env_id, settings)
+    settings = completed(env_id, settings)
     env = make_environment(env_id, settings)
     try:
         agent = PGP(env, settings.agent, seed=settings.seed)
@@ -113,11 +113,11 @@ def load_config(folder: RunFolder) -> tuple[str, TrainSettings]:
     config = folder.read_config()
     if not isinstance(config.get("env_id"), str) or not isinstance(config.get("settings"), dict):
         raise InvalidRun(f"{folder.config_path} must have env_id and settings.")
-    return config["env_id"], with_iterations(config["env_id"], TrainSettings.from_json(config["settings"]))
+    return config["env_id"], completed(config["env_id"], TrainSettings.from_json(config["settings"]))
 
 
 def _iterations(settings: TrainSettings) -> int:
-    assert settings.iterations is not None, "with_iterations() comes first"
+    assert settings.iterations is not None, "completed() comes first"
     return settings.iterations
 
 
