@@ -13,7 +13,7 @@ from constrained_maxent.occupancy import Counts, Scale
 from constrained_maxent.occupancy.continuous import check_count
 from constrained_maxent.penalties import Quadratic, QuadraticContinuation
 from constrained_maxent.problem import Constraint
-from constrained_maxent.schedules import Geometric
+from constrained_maxent.schedules import Geometric, Schedule
 from constrained_maxent.wrappers import constrain, find_tracker
 from constrained_maxent.wrappers.tracker import Pairing
 
@@ -72,7 +72,8 @@ def make_frozen_lake(
     steps_per_batch: int | None = None,
     discount: float | None = None,
     scale: Scale | None = None,
-    memory: float | None = None,
+    memory: Schedule | None = None,
+    smoothing: float | None = None,
     **environment: Any,
 ) -> Any:
     """The grid with the entropy objective and its cost budget; what ``gym.make("FrozenLake-PGP-v0")`` returns.
@@ -89,7 +90,8 @@ def make_frozen_lake(
         episodes_per_batch, steps_per_batch: size of a batch; at least ``num_envs``.
         discount: γ.
         scale: ``"truncated"`` or ``"normalised"``; β and the limit are in its units.
-        memory: share of the old occupancy estimate that each fit keeps.
+        memory: share of the old occupancy estimate that each fit keeps, see ``Counts``.
+        smoothing: σ of the entropy.
         environment: arguments of :class:`~constrained_maxent.envs.SafeFrozenLake`.
 
     Raises:
@@ -101,7 +103,7 @@ def make_frozen_lake(
     count = settings["iterations"] if iterations is None else iterations
     check_count("iterations", count)
     settings |= _schedules(preset, count)
-    given = {"limit": limit, "discount": discount, "scale": scale, "memory": memory}
+    given = {"limit": limit, "discount": discount, "scale": scale, "memory": memory, "smoothing": smoothing}
     settings |= {name: value for name, value in given.items() if value is not None}
     if steps_per_batch is not None or episodes_per_batch is not None:
         settings["episodes_per_batch"] = episodes_per_batch

@@ -1,6 +1,7 @@
 """Estimates λ̂ of the occupancy measure from batches of trajectories."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from constrained_maxent.errors import InvalidSetting
@@ -14,6 +15,7 @@ from constrained_maxent.occupancy.neighbours import NearestNeighbours
 from constrained_maxent.occupancy.spaces import FiniteSpace
 from constrained_maxent.occupancy.torch_mixture import TorchGaussianMixture
 from constrained_maxent.occupancy.weighting import Scale, Weighting
+from constrained_maxent.schedules import Geometric
 
 __all__ = [
     "ContinuousEstimator",
@@ -49,7 +51,7 @@ def estimator_from_config(config: Mapping[str, Any]) -> OccupancyEstimator:
     if factory is None:
         raise InvalidSetting(f"{kind!r} is no occupancy estimator; there are {', '.join(_KINDS)}.")
     try:
-        return factory(**arguments)
+        return factory(**{name: _from_plain(value) for name, value in arguments.items()})
     except TypeError as error:
         raise InvalidSetting(f"{kind} does not take these arguments: {error}.") from error
 
@@ -70,4 +72,15 @@ def estimator_config(estimator: OccupancyEstimator | Mapping[str, Any]) -> dict[
         estimator = {"kind": kind, **estimator.get_params()}
     elif not isinstance(estimator, Mapping):
         raise InvalidSetting(f"estimator={estimator!r} must be an estimator, such as occupancy.Counts(memory=0.9).")
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in estimator.items()}
+    return {name: _plain(value) for name, value in estimator.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Geometric):
+        return asdict(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _from_plain(value: Any) -> Any:
+    is_schedule = isinstance(value, Mapping) and value.keys() == Geometric.__dataclass_fields__.keys()
+    return Geometric(**value) if is_schedule else value

@@ -266,12 +266,12 @@ class TestResume:
         train(GRID, "--out", "here")
         for given in (
             (),
-            ("--iterations", TrainSettings().iterations),
-            (f"--iterations={TrainSettings().iterations}",),
+            ("--iterations", 15_000),
+            ("--iterations=15000",),
         ):
             with pytest.raises(ZeroDivisionError):
                 cmaxent("train", "--resume", "here", *given)
-        assert asked == [None, TrainSettings().iterations, TrainSettings().iterations]
+        assert asked == [None, 15_000, 15_000]
 
     @pytest.mark.parametrize("option", [("--seed", 0), ("--seed=7",), ("--learning_rate", 0.5), ("--out", "there")])
     def test_settings_are_those_of_the_run(self, train, cmaxent, option):

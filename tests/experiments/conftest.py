@@ -12,9 +12,9 @@ def short():
     """Settings of a run that takes a tenth of a second."""
 
     def make(**settings):
-        return TrainSettings(
-            **{"iterations": 12, "log_every": 2, "evaluate_every": 4, "checkpoint_every": 5, "seed": 3} | settings
-        )
+        usual = {"iterations": 12, "schedule_iterations": 12, "num_envs": 8}
+        often = {"log_every": 2, "evaluate_every": 4, "checkpoint_every": 5}
+        return TrainSettings(**usual | often | {"seed": 3} | settings)
 
     return make
 

@@ -13,8 +13,9 @@ from constrained_maxent.agents import PGP
 from constrained_maxent.envs import PointMassVector, SafeCartpoleVector
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.experiments import make_cartpole, make_point_mass
-from constrained_maxent.experiments.control import PRESETS
+from constrained_maxent.experiments.control import CARTPOLE_PRESETS as PRESETS
 from constrained_maxent.occupancy import GaussianMixture, NearestNeighbours, TorchGaussianMixture
+from constrained_maxent.penalties import Quadratic
 from constrained_maxent.testing import check_constrained_env
 from constrained_maxent.wrappers import find_tracker
 
@@ -54,7 +55,11 @@ class TestSettings:
         assert (estimator.n_components, estimator.n_steps, estimator.batch_size) == (16, 200, 512)
         assert (estimator.learning_rate, estimator.log_std_bounds, estimator.buffer_size) == (3e-4, [-5, 2], 200_000)
         constraint = tracker.problem.constraints["cost"]
-        assert (constraint.penalty.beta, constraint.functional.limit) == (10.0, 0.0)
+        assert (constraint.penalty, constraint.functional.limit) == (Quadratic(10.0), 0.0)
+        agent = PGP(gym.make(CARTPOLE, preset="paper")).hyperparameters
+        assert (agent.learning_rate, agent.return_discount, agent.max_gradient_norm) == (3e-4, 0.99, 1.0)
+        assert (agent.critic_learning_rate, agent.critic_steps, agent.critic_batch_size) == (3e-4, 10, 512)
+        assert (agent.epochs, agent.baseline, agent.hidden_sizes) == (1, "critic", (256, 256))
         assert PRESETS["paper"]["steps_per_batch"] == 4096
 
     def test_what_is_given_goes_before_the_preset(self):
@@ -91,7 +96,7 @@ class TestSettings:
     def test_every_setting_of_a_preset_is_an_argument(self):
         for make in (make_cartpole, make_point_mass):
             for preset in PRESETS.values():
-                assert preset.keys() <= inspect.signature(make).parameters.keys()
+                assert preset.keys() - {"agent", "penalty"} <= inspect.signature(make).parameters.keys()
 
     @pytest.mark.parametrize(
         ("settings", "message"),
@@ -159,7 +164,15 @@ class TestPGP:
     @pytest.mark.parametrize("kind", ["scalar", "vector"])
     def test_knows_the_density_of_its_actions(self, env_id, kind):
         env = gym.make(env_id, **SMALL) if kind == "scalar" else gym.make_vec(env_id, num_envs=4, **SMALL)
-        agent = PGP(env, seed=0, hidden_sizes=(16,), baseline="critic", return_discount=0.99, learning_rate=1e-9)
+        agent = PGP(
+            env,
+            seed=0,
+            hidden_sizes=(16,),
+            baseline="critic",
+            return_discount=0.99,
+            learning_rate=1e-9,
+            normalize_observations=False,
+        )
         agent.learn(iterations=2)
         tracker = find_tracker(env)
         batch = tracker.last_batch

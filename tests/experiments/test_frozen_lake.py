@@ -12,10 +12,12 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 
-import constrained_maxent  # noqa: F401  (registers the ids)
+from constrained_maxent.agents import PGP
 from constrained_maxent.envs import SafeFrozenLake, SafeFrozenLakeVector
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.experiments import PRESETS, make_frozen_lake, make_frozen_lake_vector
+from constrained_maxent.penalties import Quadratic
+from constrained_maxent.schedules import Geometric
 from constrained_maxent.wrappers import find_tracker
 
 ID = "FrozenLake-PGP-v0"
@@ -94,12 +96,27 @@ class TestSettings:
         for preset in PRESETS.values():
             assert preset.keys() <= parameters.keys()
 
+    def test_schedules_of_the_default(self):
+        tracker = find_tracker(gym.make(ID, iterations=100))
+        penalty = tracker.problem.constraints["cost"].penalty
+        for _ in range(50):
+            penalty = penalty.updated(1.0)
+        assert penalty.beta == pytest.approx((0.01 * 20.0) ** 0.5)
+        assert tracker.estimator.memory == Geometric(0.9, 0.99, 100)
+        agent = PGP(gym.make(ID, iterations=100), learning_rate=0.01).hyperparameters
+        assert (agent.optimizer, agent.baseline, agent.decay_iterations) == ("adam", "batch-mean", 100)
+        assert (agent.learning_rate, agent.final_learning_rate) == (0.01, 0.0005)
+
+    def test_a_beta_is_constant(self):
+        penalty = find_tracker(gym.make(ID, beta=0.5)).problem.constraints["cost"].penalty
+        assert penalty.updated(1.0) == Quadratic(0.5)
+
     def test_a_vector_holds_every_copy(self):
-        for n, size in ((4, 8), (20, 20)):
+        for n, size in ((4, 32), (40, 40)):
             env = make_frozen_lake_vector(num_envs=n, horizon=2)
             env.reset()
             reports = [
-                infos["batch"] for infos in (env.step(np.zeros(n, int))[4] for _ in range(6)) if "batch" in infos
+                infos["batch"] for infos in (env.step(np.zeros(n, int))[4] for _ in range(30)) if "batch" in infos
             ]
             assert reports[0]["episodes"] == size
         with pytest.raises(InvalidSetting, match="20 sub-environments"):
@@ -198,6 +215,7 @@ class TestGymnasium:
 
     @pytest.mark.parametrize("settings", [{}, {"pairing": "split", "beta": 0.5, "desc": ["SHF", "FFG"], "memory": 0.5}])
     def test_spec_round_trip(self, settings):
+        settings = {"episodes_per_batch": 8, **settings}
         env = gym.make(ID, slippery=True, **settings)
         for again in (gym.make(env.spec), gym.make(gym.envs.registration.EnvSpec.from_json(env.spec.to_json()))):
             assert str(again) == str(env)
@@ -216,7 +234,7 @@ class TestGymnasium:
         assert names[:4] == ["TrackOccupancy", "EntropyObjective", "CostConstraint", "PseudoReward"]
 
     def test_two_from_one_spec_share_nothing(self):
-        spec = gym.make(ID).spec
+        spec = gym.make(ID, episodes_per_batch=8).spec
         one, two = gym.make(spec), gym.make(spec)
         one.reset(seed=0)
         walk(one, 300)
@@ -233,7 +251,7 @@ class TestGymnasium:
     @pytest.mark.parametrize("clone", [lambda env: pickle.loads(pickle.dumps(env)), copy.deepcopy])
     @pytest.mark.parametrize("pairing", ["same", "split", "previous"])
     def test_copies_go_on_where_the_original_stood(self, clone, pairing):
-        env = gym.make(ID, slippery=True, pairing=pairing)
+        env = gym.make(ID, slippery=True, pairing=pairing, episodes_per_batch=8)
         env.reset(seed=0)
         walk(env, 333)
         twin = clone(env)
@@ -244,7 +262,7 @@ class TestGymnasium:
     def test_one_seed_one_run(self):
         traces = []
         for _ in range(2):
-            env = gym.make(ID, slippery=True, pairing="previous")
+            env = gym.make(ID, slippery=True, pairing="previous", episodes_per_batch=8)
             env.reset(seed=7)
             traces.append(walk(env, 300))
         assert traces[0] == traces[1]

@@ -42,6 +42,8 @@ def test_settings_that_json_lacks_take_their_defaults():
 @pytest.mark.parametrize("name", ["iterations", "num_envs", "log_every", "evaluate_every", "checkpoint_every", "seed"])
 @pytest.mark.parametrize("value", [-1, 1.5, "3", None, True])
 def test_whole_numbers(name, value):
+    if value is None and name in ("iterations", "num_envs"):
+        pytest.skip("left to the preset")
     with pytest.raises(InvalidSetting, match=f"{name.replace('_', '-')}={value!r} must be a whole number"):
         TrainSettings(**{name: value})
 
