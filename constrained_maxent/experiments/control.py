@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os import PathLike
 from typing import Any
 
 import gymnasium as gym
@@ -10,6 +11,7 @@ import gymnasium as gym
 from constrained_maxent import envs
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.experiments.frozen_lake import Preset
+from constrained_maxent.experiments.imitation import point_mass_constraints
 from constrained_maxent.functionals import Entropy, LinearCost
 from constrained_maxent.functionals.entropy import Over
 from constrained_maxent.occupancy import (
@@ -21,6 +23,7 @@ from constrained_maxent.occupancy import (
 )
 from constrained_maxent.penalties import Quadratic
 from constrained_maxent.problem import Constraint
+from constrained_maxent.references import Reference
 from constrained_maxent.wrappers import constrain
 from constrained_maxent.wrappers.tracker import Pairing
 
@@ -104,6 +107,9 @@ def make_point_mass(
     *,
     num_envs: int | None = None,
     preset: Preset = "default",
+    r_max: float | None = None,
+    beta: float = 10.0,
+    reference: Reference | str | PathLike[str] | None = None,
     pairing: Pairing = "same",
     episodes_per_batch: int | None = None,
     steps_per_batch: int | None = None,
@@ -117,9 +123,12 @@ def make_point_mass(
 ) -> Any:
     """The point mass with the entropy objective; what ``gym.make("PointMass-PGP-v0")`` returns.
 
-    The task forbids nothing, so there is no constraint, β or limit: wrap another one around it.
+    The task itself forbids nothing. With ``r_max`` the policy stays near an expert, KL(λ‖λ_ref) ≤ r_max (paper,
+    *Apprenticeship Learning*).
 
     Args:
+        r_max, beta, reference: of the constraint ``imitation``, see
+            :func:`~constrained_maxent.experiments.imitation.point_mass_constraints`; none without ``r_max``.
         num_envs, preset, pairing, episodes_per_batch, steps_per_batch, discount, scale, over, estimator, memory,
             buffer_size: as in :func:`make_cartpole`.
         environment: arguments of :class:`~constrained_maxent.envs.PointMass`.
@@ -129,7 +138,7 @@ def make_point_mass(
     """
     return _make(
         envs.PointMass if num_envs is None else envs.PointMassVector,
-        {},
+        point_mass_constraints(r_max=r_max, beta=beta, reference=reference),
         wrapped=[],
         num_envs=num_envs,
         preset=preset,
