@@ -36,6 +36,10 @@ class TrainReference:
     """Gradient steps for each step of a training environment."""
     hidden_sizes: tuple[int, ...] = (256, 256)
     """Of policy and critics."""
+    learning_rate: float = 3e-4
+    """Of policy, critics and entropy coefficient."""
+    discount: float = 0.99
+    """γ of the expert's returns, for each step of a training environment."""
     state: str = "state"
     """Key of info that carries the state that the density is over; "observation" for the observation itself."""
     env_kwargs: str = "{}"
@@ -57,6 +61,8 @@ class TrainReference:
             timesteps=self.timesteps,
             updates_per_step=self.updates_per_step,
             hidden_sizes=self.hidden_sizes,
+            learning_rate=self.learning_rate,
+            discount=self.discount,
             seed=self.seed,
         )
         target = self.out or Path("references") / f"{self.env_id}-seed{self.seed}.npz"
@@ -67,6 +73,8 @@ class TrainReference:
 
                 def show(done: int, reward: float) -> None:
                     bar.update(task, completed=done, description=f"mean reward {reward:.3f}")
+                    if not console.is_terminal and not self.quiet:
+                        console.print(f"{done} steps, mean reward {reward:.4f}", highlight=False)
 
                 expert = train_expert(lambda: _make(self.env_id, {**kwargs, **extra}), settings, progress=show)
             reference = reference_of(
@@ -84,7 +92,7 @@ class TrainReference:
         """The command line that makes this reference again."""
         options = [self.env_id, "--timesteps", self.timesteps, "--seed", self.seed, "--episodes", self.episodes]
         options += ["--updates-per-step", self.updates_per_step, "--hidden-sizes", *self.hidden_sizes]
-        options += ["--state", self.state]
+        options += ["--learning-rate", self.learning_rate, "--discount", self.discount, "--state", self.state]
         if self.env_kwargs != "{}":
             options += ["--env-kwargs", self.env_kwargs]
         if self.training_kwargs is not None:
@@ -109,10 +117,11 @@ class ShowReference:
 class ReferenceCommand:
     """Make references for imitation, and look at them."""
 
-    command: (
-        Annotated[TrainReference, tyro.conf.subcommand(name="train", prefix_name=False)]
-        | Annotated[ShowReference, tyro.conf.subcommand(name="show", prefix_name=False)]
-    )
+    command: Annotated[
+        Annotated[TrainReference, tyro.conf.subcommand(name="train")]
+        | Annotated[ShowReference, tyro.conf.subcommand(name="show")],
+        tyro.conf.arg(name=""),
+    ]
     """What to do."""
 
     def run(self, given: frozenset[str]) -> int:

@@ -106,7 +106,7 @@ def train_expert(
 
     settings = ExpertSettings() if settings is None else settings
     window = max(1, 1000 // settings.num_envs)
-    every = max(1, settings.timesteps // settings.num_envs // 100)
+    every = max(1, settings.timesteps // settings.num_envs // 20)
 
     class Report(BaseCallback):
         def __init__(self) -> None:
