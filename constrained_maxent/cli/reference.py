@@ -34,11 +34,11 @@ class TrainReference:
     """Episodes whose states the mixture is fitted to."""
     updates_per_step: float = 0.5
     """Gradient steps for each step of a training environment."""
-    hidden_sizes: tuple[int, ...] = (256, 256)
+    hidden_sizes: tuple[int, ...] = (64, 64)
     """Of policy and critics."""
-    learning_rate: float = 3e-4
+    learning_rate: float = 1e-3
     """Of policy, critics and entropy coefficient."""
-    discount: float = 0.99
+    discount: float = 0.98
     """γ of the expert's returns, for each step of a training environment."""
     state: str = "state"
     """Key of info that carries the state that the density is over; "observation" for the observation itself."""

@@ -11,7 +11,7 @@ import gymnasium as gym
 from constrained_maxent import envs
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.experiments.frozen_lake import Preset
-from constrained_maxent.experiments.imitation import point_mass_constraints
+from constrained_maxent.experiments.imitation import imitate
 from constrained_maxent.functionals import Entropy, LinearCost
 from constrained_maxent.functionals.entropy import Over
 from constrained_maxent.occupancy import (
@@ -128,7 +128,7 @@ def make_point_mass(
 
     Args:
         r_max, beta, reference: of the constraint ``imitation``, see
-            :func:`~constrained_maxent.experiments.imitation.point_mass_constraints`; none without ``r_max``.
+            :func:`~constrained_maxent.experiments.imitation.imitate`; none without ``r_max``.
         num_envs, preset, pairing, episodes_per_batch, steps_per_batch, discount, scale, over, estimator, memory,
             buffer_size: as in :func:`make_cartpole`.
         environment: arguments of :class:`~constrained_maxent.envs.PointMass`.
@@ -136,9 +136,9 @@ def make_point_mass(
     Raises:
         InvalidSetting: unknown preset, or values out of range.
     """
-    return _make(
+    stack = _make(
         envs.PointMass if num_envs is None else envs.PointMassVector,
-        point_mass_constraints(r_max=r_max, beta=beta, reference=reference),
+        {},
         wrapped=[],
         num_envs=num_envs,
         preset=preset,
@@ -148,7 +148,9 @@ def make_point_mass(
         given={"discount": discount, "scale": scale, "over": over, "estimator": estimator},
         samples={"memory": memory, "buffer_size": buffer_size},
         environment=environment,
+        replace_reward=r_max is None,
     )
+    return stack if r_max is None else imitate(stack, r_max=r_max, beta=beta, reference=reference)
 
 
 def make_cartpole_vector(*, num_envs: int = 1, **settings: Any) -> gym.vector.VectorEnv[Any, Any, Any]:
@@ -176,6 +178,7 @@ def _make(
     given: Mapping[str, Any],
     samples: Mapping[str, Any],
     environment: dict[str, Any],
+    replace_reward: bool = True,
 ) -> Any:
     if preset not in PRESETS:
         raise InvalidSetting(f"preset={preset!r} must be one of {', '.join(PRESETS)}.")
@@ -201,4 +204,5 @@ def _make(
         scale=settings["scale"],
         pairing=pairing,
         state="state",
+        replace_reward=replace_reward,
     )

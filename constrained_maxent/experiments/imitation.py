@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from os import PathLike
+from os import PathLike, fspath
+from typing import Any
 
+import gymnasium as gym
+
+from constrained_maxent import wrappers
 from constrained_maxent.penalties import Quadratic
-from constrained_maxent.problem import Constraint
-from constrained_maxent.references import Reference, shipped
-from constrained_maxent.wrappers.terms import imitation
+from constrained_maxent.references import Reference
 
 
-def point_mass_constraints(
-    *, r_max: float | None, beta: float, reference: Reference | str | PathLike[str] | None
-) -> dict[str, Constraint]:
-    r""":math:`\mathrm{KL}(\lambda\|\lambda_{\mathrm{ref}}) \le r_{\max}` under the name ``imitation``.
+def imitate(
+    env: gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any],
+    *,
+    r_max: float,
+    beta: float,
+    reference: Reference | str | PathLike[str] | None,
+) -> Any:
+    r"""Add :math:`\mathrm{KL}(\lambda\|\lambda_{\mathrm{ref}}) \le r_{\max}` (name ``imitation``) and ``PseudoReward``.
 
     Args:
-        r_max: the limit [nats]; ``None`` for no constraint.
+        env: a stack of ``TrackOccupancy`` and an objective around the point mass, scalar or vector.
+        r_max: the limit [nats].
         beta: β of the quadratic penalty.
         reference: itself, or its file; ``None`` for the one that comes with the package.
 
@@ -24,10 +31,12 @@ def point_mass_constraints(
         InvalidSetting: values out of range.
         DamagedReference: the file cannot be read.
     """
-    if r_max is None:
-        return {}
+    kit: Any = wrappers.vector if isinstance(env, gym.vector.VectorEnv) else wrappers
+    # Plain data, so that the environment's spec can be written as JSON.
+    given: Any = reference
     if reference is None:
-        reference = shipped("PointMass-v0")
+        given = {"entry_point": "constrained_maxent.references:shipped", "kwargs": {"env_id": "PointMass-v0"}}
     elif not isinstance(reference, Reference):
-        reference = Reference.load(reference)
-    return {"imitation": Constraint(imitation(reference, "kl", r_max), Quadratic(beta))}
+        given = {"entry_point": "constrained_maxent.references:Reference.load", "kwargs": {"path": fspath(reference)}}
+    stack = kit.ImitationConstraint(env, given, limit=r_max, penalty=Quadratic(beta), name="imitation")
+    return kit.PseudoReward(stack)

@@ -74,6 +74,10 @@ class Reference:
         if not (self.policy is None or isinstance(self.policy, ReferencePolicy)):
             raise InvalidSetting("policy must have log_prob(observations, actions) and act(observations, rng).")
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # Nothing in it changes; and a spec that is copied must equal the first.
+        return self
+
     # What it is.
 
     @property

@@ -12,7 +12,6 @@ SHIPPED = {"PointMass-v0": "point_mass.npz"}
 """Environment to file; ``cmaxent reference show`` tells how each was made."""
 
 
-@cache
 def shipped(env_id: str) -> Reference:
     """The reference that comes with the package for an environment.
 
@@ -26,5 +25,10 @@ def shipped(env_id: str) -> Reference:
         raise InvalidSetting(
             f"No reference for {env_id!r} comes with the package; there is one for {', '.join(SHIPPED)}."
         )
-    with resources.as_file(resources.files(__package__) / "data" / SHIPPED[env_id]) as path:
+    return _load(SHIPPED[env_id])
+
+
+@cache
+def _load(name: str) -> Reference:
+    with resources.as_file(resources.files(__package__) / "data" / name) as path:
         return Reference.load(path)

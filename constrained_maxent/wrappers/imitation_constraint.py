@@ -29,7 +29,9 @@ class ImitationConstraint(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs
         env: a stack with ``TrackOccupancy`` in it.
         reference: λ_ref of the tracker's scale: a table ``(n_states, n_actions)``, or for densities a
             :class:`~constrained_maxent.references.Reference`, or any function that gives λ_ref at
-            :class:`~constrained_maxent.types.Points` (``"kl"`` only).
+            :class:`~constrained_maxent.types.Points` (``"kl"`` only). Where the environment's spec is to be written as
+            JSON, plain data that names a function to make it:
+            ``{"entry_point": "constrained_maxent.references:Reference.load", "kwargs": {"path": ...}}``.
         limit: in nats for ``"kl"``; for ``"l2"`` in units of λ, or 1 / √volume of the state.
         penalty: how it is enforced.
         divergence: ``"kl"`` or ``"l2"``.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
+from operator import attrgetter
 from typing import Any, Literal, get_args
 
 import gymnasium as gym
@@ -17,8 +19,9 @@ from constrained_maxent.wrappers.tracker import OccupancyTracker
 
 Divergence = Literal["kl", "l2"]
 
-ImitationReference = ArrayLike | Callable[[Points], FloatArray]
-"""λ_ref: a table ``(n_states, n_actions)``, or what tells it at points, such as a ``references.Reference``."""
+ImitationReference = ArrayLike | Callable[[Points], FloatArray] | Mapping[str, Any]
+"""λ_ref: a table ``(n_states, n_actions)``; what tells it at points, such as a ``references.Reference``; or plain data
+``{"entry_point": "module:function", "kwargs": {...}}``, the function that makes one of these."""
 
 LEAST_DENSITY = 1e-300
 """Smoothing of KL to a density: a sample at which λ_ref underflows counts as about 690 nats, not as infinity."""
@@ -62,6 +65,8 @@ def imitation(reference: ImitationReference, divergence: Divergence, limit: floa
     """
     if divergence not in get_args(Divergence):
         raise InvalidSetting(f"divergence={divergence!r} must be one of {', '.join(get_args(Divergence))}.")
+    if isinstance(reference, Mapping):
+        reference = _made(reference)
     if not callable(reference):
         return (KLDivergence if divergence == "kl" else L2Distance)(reference, limit=limit)
     if divergence == "kl":
@@ -71,3 +76,16 @@ def imitation(reference: ImitationReference, divergence: Divergence, limit: floa
     if states is None:
         raise InvalidSetting("divergence='l2' needs a reference whose states are a mixture: a references.Reference.")
     return MixtureDistance(states, limit=limit)
+
+
+def _made(config: Mapping[str, Any]) -> ArrayLike | Callable[[Points], FloatArray]:
+    """What an entry point makes; as strings, they let layers above be named without being imported here."""
+    try:
+        module, _, name = config["entry_point"].partition(":")
+        make = attrgetter(name)(import_module(module))
+    except (KeyError, AttributeError, ImportError, ValueError) as error:
+        raise InvalidSetting(
+            f"reference={dict(config)!r} must be {{'entry_point': 'module:function', 'kwargs': {{...}}}} ({error!r})."
+        ) from error
+    made: ArrayLike | Callable[[Points], FloatArray] = make(**config.get("kwargs", {}))
+    return made

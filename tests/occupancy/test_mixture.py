@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import multivariate_normal, norm
 
 from constrained_maxent.errors import InvalidData, InvalidSetting
-from constrained_maxent.occupancy import Gaussians, GaussianMixture, Mixture, NearestNeighbours, TorchGaussianMixture
+from constrained_maxent.occupancy import GaussianMixture, Gaussians, Mixture, NearestNeighbours, TorchGaussianMixture
 from constrained_maxent.types import Batch
 
 LINE = Gaussians(np.array([0.25, 0.75]), np.array([[-1.0], [2.0]]), np.array([[[0.5]], [[1.5]]]))

@@ -8,7 +8,7 @@ from constrained_maxent.agents import PGP
 from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedSpace
 from constrained_maxent.occupancy import GaussianMixture, Gaussians, Mixture, NearestNeighbours
 from constrained_maxent.penalties import Quadratic
-from constrained_maxent.references import CallablePolicy, Reference
+from constrained_maxent.references import CallablePolicy, Reference, shipped
 from constrained_maxent.wrappers import EntropyObjective, ImitationConstraint, TrackOccupancy, find_tracker, vector
 
 STATES = Mixture(Gaussians(np.ones(1), np.zeros((1, 4)), np.eye(4)[None]))
@@ -75,6 +75,14 @@ class TestStacks:
         evaluation = tracker.problem.evaluate(tracker.estimator.measure())
         assert evaluation.constraints["near"] == pytest.approx(expected - 1.0)
         assert agent.iteration == 2
+
+    def test_a_reference_by_its_entry_point(self, kind):
+        config = {"entry_point": "constrained_maxent.references:shipped", "kwargs": {"env_id": "PointMass-v0"}}
+        functional = find_tracker(stack(kind, reference=config)).problem.constraints["imitation"].functional
+        assert functional.reference is shipped("PointMass-v0")
+        for wrong in ({}, {"entry_point": "numpy"}, {"entry_point": "nowhere:x"}, {"entry_point": "numpy:nothing"}):
+            with pytest.raises(InvalidSetting, match="entry_point"):
+                stack(kind, reference=wrong)
 
     def test_refuses(self, kind):
         with pytest.raises(InvalidSetting, match="mixture"):
