@@ -159,6 +159,11 @@ class Features(nn.Module):
                 "MultiDiscrete of small components."
             )
 
+    @property
+    def is_flat(self) -> bool:
+        """Whether these are the numbers of a ``Box`` as they are."""
+        return self._sizes is None
+
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
         if self._sizes is None:
             return rows.reshape(len(rows), -1).to(torch.float32)
@@ -244,6 +249,16 @@ class Squashing:
         self._bound = np.where(has_low, self._low, np.where(has_high, self._high, 0.0))
         self._half = np.where(self._is_interval, self._high / 2.0 - np.where(has_low, self._low, 0.0) / 2.0, 1.0)
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of an element of the space."""
+        return self._shape
+
+    @property
+    def bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bounds, ``(n_components,)`` each."""
+        return self._low, self._high
+
     def to_box(self, u: FloatArray) -> NDArray[Any]:
         """Elements of the space, ``(n, *shape)``, for *u* ``(n, n_components)``."""
         interval = self._bound + self._half * (np.tanh(u) + 1.0)
@@ -293,6 +308,11 @@ class GaussianMLP(Policy):
         n_actions = int(np.prod(action_space.shape))
         self.mean = mlp(observation_space, hidden_sizes, n_actions)
         self.log_std = mlp(observation_space, hidden_sizes, n_actions)
+
+    @property
+    def squashing(self) -> Squashing:
+        """What makes actions of *u*."""
+        return self._squashing
 
     def _gaussian(self, rows: NDArray[Any]) -> tuple[torch.Tensor, torch.Tensor]:
         inputs = _tensor(rows, self)

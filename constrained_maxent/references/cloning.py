@@ -55,7 +55,7 @@ def clone(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         policy = GaussianMLP(box, action_space, hidden_sizes)
-    inputs, raw = ((rows - center) / spread).astype(np.float32), policy._squashing.to_reals(actions)
+    inputs, raw = ((rows - center) / spread).astype(np.float32), policy.squashing.to_reals(actions)
     optimizer = torch.optim.Adam(policy.parameters(), lr=learning_rate)
     for step in range(n_steps):
         for group in optimizer.param_groups:  # down to a tenth, so that the last minibatches do not show

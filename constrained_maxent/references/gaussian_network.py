@@ -110,16 +110,15 @@ class GaussianNetwork:
                 f"A {type(policy).__name__} is no Gaussian network over Box actions: take Reference.from_policy with "
                 "its log-probabilities."
             )
-        squashing = policy._squashing
-        shape = squashing._shape
+        shape, (low, high) = policy.squashing.shape, policy.squashing.bounds
         if len(shape) != 1:
             raise UnsupportedPolicy(f"Actions of shape {shape} are not supported: flatten them by a wrapper.")
         return cls(
             trunk=(),
             mean=layers_of(policy.mean),
             log_std=layers_of(policy.log_std),
-            low=squashing._low.astype(np.float32),
-            high=squashing._high.astype(np.float32),
+            low=low.astype(np.float32),
+            high=high.astype(np.float32),
         )
 
     @property
@@ -175,7 +174,7 @@ def layers_of(module: nn.Module) -> tuple[Layer, ...]:
             layers.append(Layer(np.ascontiguousarray(weights.T, dtype=np.float32), np.array(bias, dtype=np.float32)))
         elif type(part) in _MODULES and layers and layers[-1].activation == "identity":
             layers[-1] = Layer(layers[-1].weights, layers[-1].bias, _MODULES[type(part)])
-        elif not (isinstance(part, Features) and not layers and part._sizes is None):
+        elif not (isinstance(part, Features) and not layers and part.is_flat):
             raise UnsupportedPolicy(
                 f"A network with {type(part).__name__} cannot be stored: linear layers with ReLU or tanh can. Take "
                 "Reference.from_policy with its log-probabilities."

@@ -154,7 +154,7 @@ class Reference:
         Raises:
             UnsupportedPolicy: another algorithm or policy.
         """
-        return cls._rolled_out(network_of(model), env, settings)
+        return cls.from_rollouts(network_of(model), env, **settings)
 
     @classmethod
     def from_agent(cls, agent: PGP, env: gym.Env[Any, Any], **settings: Unpack[RolloutSettings]) -> Self:
@@ -168,7 +168,7 @@ class Reference:
         Raises:
             UnsupportedPolicy: another kind of policy.
         """
-        return cls._rolled_out(GaussianNetwork.from_policy(agent.policy), env, settings)
+        return cls.from_rollouts(GaussianNetwork.from_policy(agent.policy), env, **settings)
 
     @classmethod
     def from_policy(
@@ -188,7 +188,7 @@ class Reference:
             settings: see :class:`RolloutSettings`.
         """
         policy = CallablePolicy(_unknown if log_prob is None else log_prob, act)
-        rolled_out = cls._rolled_out(policy, env, settings)
+        rolled_out = cls.from_rollouts(policy, env, **settings)
         return cls(rolled_out.states, None, rolled_out.about) if log_prob is None else rolled_out
 
     @classmethod
@@ -253,7 +253,16 @@ class Reference:
         return cls(states, policy, {"episodes": len(batch), "steps": batch.n_steps})
 
     @classmethod
-    def _rolled_out(cls, policy: ReferencePolicy, env: gym.Env[Any, Any], settings: RolloutSettings) -> Self:
+    def from_rollouts(
+        cls, policy: ReferencePolicy, env: gym.Env[Any, Any], **settings: Unpack[RolloutSettings]
+    ) -> Self:
+        """A policy that has log-probabilities and acts; what the constructors above share.
+
+        Args:
+            policy: π_ref.
+            env: a bare scalar environment to roll it out in.
+            settings: see :class:`RolloutSettings`.
+        """
         if unknown := settings.keys() - RolloutSettings.__annotations__.keys():
             known = ", ".join(RolloutSettings.__annotations__)
             raise InvalidSetting(f"There is no setting {', '.join(sorted(unknown))}. There are: {known}.")
@@ -290,8 +299,9 @@ class Reference:
 def _mixture(batch: Batch, *, n_components: int, wrapped: Sequence[int], seed: int) -> Mixture:
     """The states of a batch as one mixture, with the batch's mass."""
     estimator = GaussianMixture(n_components=n_components, wrapped=tuple(wrapped), seed=seed)
-    estimator.bind(STATE_SPACE, STATE_SPACE).fit(batch)
-    return estimator._state_mixture()
+    states = estimator.bind(STATE_SPACE, STATE_SPACE).fit(batch).measure().states
+    assert isinstance(states, Mixture)
+    return states
 
 
 def _unknown(observations: NDArray[Any], actions: NDArray[Any]) -> FloatArray:

@@ -156,8 +156,8 @@ def reference_of(
         n_episodes: to roll out, of each.
         about: what else is to be known of the reference.
     """
-    reference = Reference._rolled_out(
-        expert.network, env, {"state": state, "n_episodes": n_episodes, "seed": expert.settings.seed}
+    reference = Reference.from_rollouts(
+        expert.network, env, state=state, n_episodes=n_episodes, seed=expert.settings.seed
     )
     env.action_space.seed(expert.settings.seed)
     uniform = CallablePolicy(lambda rows, actions: np.zeros(len(rows)), lambda row: env.action_space.sample())
