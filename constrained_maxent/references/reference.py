@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Self, Unpack
 
 import gymnasium as gym
 import numpy as np
@@ -20,32 +20,13 @@ from constrained_maxent.references import files
 from constrained_maxent.references.cloning import clone
 from constrained_maxent.references.gaussian_network import GaussianNetwork
 from constrained_maxent.references.policies import CallablePolicy, ReferencePolicy
-from constrained_maxent.references.rollouts import roll_out
+from constrained_maxent.references.rollouts import RolloutSettings, roll_out
 from constrained_maxent.references.stable_baselines import network_of
 from constrained_maxent.types import Batch, FloatArray, Points, Trajectory
-from constrained_maxent.wrappers.states import STATE_SPACE, StateSource
+from constrained_maxent.wrappers.states import STATE_SPACE
 
 _LARGEST_LOG = 700.0
 """exp overflows shortly above."""
-
-
-class RolloutSettings(TypedDict, total=False):
-    """How a policy becomes a state density.
-
-    ``n_episodes``: episodes to roll out, 30 if not given. ``state``: what the density is over, as in
-    ``TrackOccupancy``: a key of ``info``, a function of the observation, or the observation. ``wrapped``: coordinates
-    of it that are angles. ``n_components``: of the mixture, 16. ``discount`` (1.0), ``scale`` (``"normalised"``) and
-    ``horizon`` (the environment's): those of the occupancy that will be compared. ``seed``: of rollouts and fit.
-    """
-
-    n_episodes: int
-    state: StateSource | None
-    wrapped: Sequence[int]
-    n_components: int
-    discount: float
-    scale: Scale
-    horizon: int | None
-    seed: int
 
 
 @dataclass(frozen=True, eq=False)

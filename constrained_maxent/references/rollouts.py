@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import gymnasium as gym
 import numpy as np
 
 from constrained_maxent.errors import InvalidData, InvalidSetting
-from constrained_maxent.occupancy import Weighting
+from constrained_maxent.occupancy import Scale, Weighting
 from constrained_maxent.occupancy.spaces import as_row
 from constrained_maxent.references.policies import ReferencePolicy
 from constrained_maxent.types import Batch, FloatArray, Trajectory
@@ -18,6 +19,25 @@ from constrained_maxent.wrappers.track_occupancy import VOID
 
 _MOST_VOID = 10
 """Episodes that may end in a physics error, for each one that is asked for."""
+
+
+class RolloutSettings(TypedDict, total=False):
+    """How a policy becomes a state density.
+
+    ``n_episodes``: episodes to roll out, 30 if not given. ``state``: what the density is over, as in
+    ``TrackOccupancy``: a key of ``info``, a function of the observation, or the observation. ``wrapped``: coordinates
+    of it that are angles. ``n_components``: of the mixture, 16. ``discount`` (1.0), ``scale`` (``"normalised"``) and
+    ``horizon`` (the environment's): those of the occupancy that will be compared. ``seed``: of rollouts and fit.
+    """
+
+    n_episodes: int
+    state: StateSource | None
+    wrapped: Sequence[int]
+    n_components: int
+    discount: float
+    scale: Scale
+    horizon: int | None
+    seed: int
 
 
 @dataclass(frozen=True, eq=False)
