@@ -59,6 +59,14 @@ class CheckpointMismatch(ConstrainedMaxentError, ValueError):
     """A checkpoint belongs to another environment, agent or format version."""
 
 
+class DamagedReference(ConstrainedMaxentError, RuntimeError):
+    """A reference file cannot be read: truncated, corrupt, of another version, or no reference."""
+
+
+class UnsupportedPolicy(ConstrainedMaxentError, TypeError):
+    """A policy has no log-probabilities that can be computed, or cannot be stored as plain data."""
+
+
 class InfeasibleProblem(ConstrainedMaxentError, ValueError):
     """No occupancy measure satisfies all constraints.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -266,6 +266,8 @@ class Points:
         observations, actions: the places themselves, for functionals that ask for them (continuous spaces).
         states: what λ is a density over there, where it is one: the observations, unless the batch had states.
         costs: what the environment charged there, by name, same shape.
+        is_over_actions: whether λ is one of states and actions; if not, where log π is unknown, it is one of states
+            alone (continuous spaces).
     """
 
     density: FloatArray
@@ -275,6 +277,17 @@ class Points:
     actions: NDArray[Any] | None = None
     states: NDArray[Any] | None = None
     costs: Mapping[str, FloatArray] = field(default_factory=dict)
+    is_over_actions: bool = True
+
+
+class StateMeasure(Protocol):
+    """A measure of states that is known as a formula, not only at points, so that two of them can be compared."""
+
+    def density(self, states: NDArray[Any]) -> FloatArray:
+        """Mass times density, ``(n,)``, at states ``(n, n_states)``."""
+
+    def squared_distance(self, other: Any) -> float:
+        """∫ (d - d')² over all states."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -287,11 +300,13 @@ class Measure:
         points: where λ is known. Cells that are not among them have mass 0.
         weights: of the shape of ``points.density``.
         expected_costs: ⟨c, λ⟩ of each cost that the environment reported, by name.
+        states: the state marginal as a formula, from estimators that have one (mixtures of Gaussians).
     """
 
     points: Points
     weights: FloatArray
     expected_costs: Mapping[str, float] = field(default_factory=dict)
+    states: StateMeasure | None = None
 
     @classmethod
     def from_table(cls, table: ArrayLike, expected_costs: Mapping[str, float] | None = None) -> Measure:

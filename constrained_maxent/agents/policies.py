@@ -23,6 +23,9 @@ from constrained_maxent.types import FloatArray
 LOG_STD_BOUNDS = (-5.0, 2.0)
 """Range of log σ of Gaussian policies (paper, table of model architectures)."""
 
+ALMOST_BOUND = 1.0 - 1e-6
+"""Recorded actions nearer to a bound than this cannot be told from it in float32 arithmetic: |u| ≤ 7.25."""
+
 LARGEST_TABLE = 100_000_000
 """Most parameters of a table that is asked for explicitly (0.8 GB)."""
 
@@ -195,6 +198,11 @@ class Features(nn.Module):
         self.mean += share * difference
         self.count += len(rows)
 
+    @property
+    def is_flat(self) -> bool:
+        """Whether these are the numbers of a ``Box`` as they are."""
+        return self._sizes is None
+
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
         if self._sizes is None:
             flat = rows.reshape(len(rows), -1)
@@ -305,6 +313,16 @@ class Squashing:
         self._bound = np.where(has_low, self._low, np.where(has_high, self._high, 0.0))
         self._half = np.where(self._is_interval, self._high / 2.0 - np.where(has_low, self._low, 0.0) / 2.0, 1.0)
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of an element of the space."""
+        return self._shape
+
+    @property
+    def bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bounds, ``(n_components,)`` each."""
+        return self._low, self._high
+
     def to_box(self, u: FloatArray) -> NDArray[Any]:
         """Elements of the space, ``(n, *shape)``, for *u* ``(n, n_components)``."""
         interval = self._bound + self._half * (np.tanh(u) + 1.0)
@@ -313,6 +331,21 @@ class Squashing:
         # Rounding may step over a bound.
         inside: NDArray[Any] = np.clip(values, self._low, self._high).reshape(len(u), *self._shape).astype(self._dtype)
         return inside
+
+    def to_reals(self, values: NDArray[Any]) -> FloatArray:
+        """The inverse: *u*, ``(n, n_components)``, for elements of the space.
+
+        Rounding puts squashed actions on the bounds themselves, where *u* would be infinite: between two bounds they
+        count as :data:`ALMOST_BOUND` of the way to them, and beside a single one as that far from it.
+        """
+        rows = np.asarray(values, dtype=np.float64).reshape(len(values), -1)
+        width = np.where(self._half > 0.0, self._half, 1.0)
+        inside = np.clip((rows - self._bound) / width - 1.0, -ALMOST_BOUND, ALMOST_BOUND)
+        distance = np.maximum(self._sign * (rows - self._bound), 1.0 - ALMOST_BOUND)
+        # The inverse of log(1 + e^u), without overflow.
+        ray = self._sign * (distance + np.log(-np.expm1(-distance)))
+        reals: FloatArray = np.where(self._is_interval, np.arctanh(inside), np.where(self._is_ray, ray, rows))
+        return reals
 
     def log_slope(self, u: torch.Tensor) -> torch.Tensor:
         """Logarithm of the map's derivative, of the shape of *u*; finite however large *u* is."""
@@ -344,6 +377,11 @@ class GaussianMLP(NetworkPolicy):
         n_actions = int(np.prod(action_space.shape))
         self.mean = mlp(self.features.size, hidden_sizes, n_actions)
         self.log_std = mlp(self.features.size, hidden_sizes, n_actions)
+
+    @property
+    def squashing(self) -> Squashing:
+        """What makes actions of *u*."""
+        return self._squashing
 
     def _gaussian(self, rows: NDArray[Any]) -> tuple[torch.Tensor, torch.Tensor]:
         inputs = self.features(_tensor(rows, self))

@@ -14,6 +14,7 @@ from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, Pri
 from constrained_maxent.cli.console import INTERRUPTED, console, errors
 from constrained_maxent.cli.evaluate import Evaluate
 from constrained_maxent.cli.problems import Plan, Solve
+from constrained_maxent.cli.reference import ReferenceCommand
 from constrained_maxent.cli.reproduce import Reproduce
 from constrained_maxent.cli.runs import Certify, Plot
 from constrained_maxent.cli.train import Train
@@ -27,6 +28,7 @@ Command = (
     | Annotated[Solve, tyro.conf.subcommand(name="solve")]
     | Annotated[Plan, tyro.conf.subcommand(name="plan")]
     | Annotated[Reproduce, tyro.conf.subcommand(name="reproduce")]
+    | Annotated[ReferenceCommand, tyro.conf.subcommand(name="reference")]
 )
 
 _registry = ConstructorRegistry()
@@ -64,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print(f"cmaxent {version('constrained-maxent')}", highlight=False)
         return 0
     try:
-        command: Train | Evaluate | Plot | Certify | Solve | Plan | Reproduce = tyro.cli(
+        command: Train | Evaluate | Plot | Certify | Solve | Plan | Reproduce | ReferenceCommand = tyro.cli(
             Command,
             prog="cmaxent",
             description="Constrained maximum-entropy exploration. cmaxent --version prints the version.",

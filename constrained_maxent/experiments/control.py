@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from os import PathLike
 from typing import Any
 
 import gymnasium as gym
@@ -11,6 +12,7 @@ import gymnasium as gym
 from constrained_maxent import envs
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.experiments.frozen_lake import Preset
+from constrained_maxent.experiments.imitation import imitate
 from constrained_maxent.functionals import Entropy, LinearCost
 from constrained_maxent.functionals.entropy import Over
 from constrained_maxent.occupancy import (
@@ -21,8 +23,9 @@ from constrained_maxent.occupancy import (
     estimator_config,
 )
 from constrained_maxent.occupancy.continuous import check_count
-from constrained_maxent.penalties import AdaptiveQuadratic, Quadratic
+from constrained_maxent.penalties import AdaptiveLagrangian, Quadratic
 from constrained_maxent.problem import Constraint
+from constrained_maxent.references import Reference
 from constrained_maxent.wrappers import constrain, find_tracker
 from constrained_maxent.wrappers.tracker import Pairing
 
@@ -35,7 +38,8 @@ _SHARED: dict[str, dict[str, Any]] = {
         "scale": "normalised",
         "over": "state-action",
         "estimator": {**estimator_config(GaussianMixture(n_components=16)), "buffer_size": 16_384},
-        "agent": {"return_discount": 0.99},
+        "agent": {"return_discount": 0.99, "learning_rate": 1e-3, "final_learning_rate": 3e-5},
+        "penalty": AdaptiveLagrangian(rate=10.0),
     },
     # The paper's table of training parameters.
     "paper": {
@@ -61,13 +65,14 @@ _SHARED: dict[str, dict[str, Any]] = {
             "critic_steps": 10,
             "critic_batch_size": 512,
         },
+        "penalty": Quadratic(10.0),
     },
 }
 """What both tasks share. The paper weighs all states that are visited alike: the occupancy's discount is 1."""
 
 CARTPOLE_PRESETS = {
-    "default": _SHARED["default"] | {"iterations": 60, "penalty": AdaptiveQuadratic(tolerance=5e-4, beta=10.0)},
-    "paper": _SHARED["paper"] | {"iterations": 2000, "penalty": Quadratic(10.0)},
+    "default": _SHARED["default"] | {"iterations": 60},
+    "paper": _SHARED["paper"] | {"iterations": 2000},
 }
 
 POINT_MASS_PRESETS = {
@@ -104,7 +109,7 @@ def make_cartpole(
         preset: ``"default"``, or ``"paper"`` for the paper's settings. What is given explicitly goes before the preset.
         iterations: batches that a run will have: the default preset suggests to ``PGP`` to shrink its steps meanwhile.
         beta: β of the quadratic penalty, constant; it has the scale of 1/cost². The default preset finds it out, see
-            ``penalties.AdaptiveQuadratic``.
+            ``penalties.AdaptiveLagrangian``.
         limit: the budget of ⟨c, λ⟩: the mean cost per step at scale ``normalised`` [m].
         pairing: which estimate goes with which reward.
         episodes_per_batch, steps_per_batch: size of a batch, all copies together.
@@ -142,6 +147,9 @@ def make_point_mass(
     num_envs: int | None = None,
     preset: Preset = "default",
     iterations: int | None = None,
+    r_max: float | None = None,
+    beta: float | None = None,
+    reference: Reference | str | PathLike[str] | None = None,
     pairing: Pairing = "same",
     episodes_per_batch: int | None = None,
     steps_per_batch: int | None = None,
@@ -155,9 +163,14 @@ def make_point_mass(
 ) -> Any:
     """The point mass with the entropy objective; what ``gym.make("PointMass-PGP-v0")`` returns.
 
-    The task forbids nothing, so there is no constraint, β or limit: wrap another one around it.
+    The task itself forbids nothing. With ``r_max`` the policy stays near an expert, KL(λ‖λ_ref) ≤ r_max (paper,
+    *Apprenticeship Learning*).
 
     Args:
+        r_max, reference: of the constraint ``imitation``, see
+            :func:`~constrained_maxent.experiments.imitation.imitate`; none without ``r_max``.
+        beta: β of its quadratic penalty, constant; the default preset finds it out, see
+            :class:`~constrained_maxent.penalties.AdaptiveLagrangian`.
         num_envs, preset, iterations, pairing, episodes_per_batch, steps_per_batch, discount, scale, over, estimator,
             memory, buffer_size: as in :func:`make_cartpole`.
         environment: arguments of :class:`~constrained_maxent.envs.PointMass`.
@@ -165,10 +178,11 @@ def make_point_mass(
     Raises:
         InvalidSetting: unknown preset, or values out of range.
     """
-    return _make(
+    settings = _preset(POINT_MASS_PRESETS, preset)
+    stack = _make(
         envs.PointMass if num_envs is None else envs.PointMassVector,
         {},
-        _preset(POINT_MASS_PRESETS, preset),
+        settings,
         wrapped=[],
         num_envs=num_envs,
         iterations=iterations,
@@ -178,7 +192,12 @@ def make_point_mass(
         given={"discount": discount, "scale": scale, "over": over, "estimator": estimator},
         samples={"memory": memory, "buffer_size": buffer_size},
         environment=environment,
+        replace_reward=r_max is None,
     )
+    if r_max is None:
+        return stack
+    penalty = settings["penalty"] if beta is None else Quadratic(beta)
+    return imitate(stack, r_max=r_max, penalty=penalty, reference=reference)
 
 
 def make_cartpole_vector(*, num_envs: int = 1, **settings: Any) -> gym.vector.VectorEnv[Any, Any, Any]:
@@ -207,6 +226,7 @@ def _make(
     given: Mapping[str, Any],
     samples: Mapping[str, Any],
     environment: dict[str, Any],
+    replace_reward: bool = True,
 ) -> Any:
     """The stack, by the settings of a preset; what is given explicitly goes before them."""
     if iterations is not None:
@@ -233,6 +253,7 @@ def _make(
         scale=settings["scale"],
         pairing=pairing,
         state="state",
+        replace_reward=replace_reward,
     )
     agent = dict(settings["agent"])
     if "final_learning_rate" in agent:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from constrained_maxent.errors import InvalidData, UnsupportedSpace
+from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedSpace
 from constrained_maxent.functionals.base import Functional, check_smoothing, check_table, frozen_table, table_at
+from constrained_maxent.functionals.entropy import Over
 from constrained_maxent.types import FloatArray, Measure, Points
 
 
@@ -22,9 +24,12 @@ class KLDivergence(Functional):
 
     Args:
         reference: λ_ref(s, a), a table ``(n_states, n_actions)``, not negative; or a function that gives λ_ref at any
-            :class:`~constrained_maxent.types.Points`, in their shape: a density in continuous spaces.
+            :class:`~constrained_maxent.types.Points`, in their shape: a density in continuous spaces. Over
+            ``"state"`` it is d_ref(s), and only a function will do.
         limit: the constraint reads KL ≤ ``limit`` [nats].
-        smoothing: σ ≥ 0, in units of λ.
+        smoothing: σ ≥ 0, in units of λ. In continuous spaces it bounds the divergence of one sample by
+            :math:`\log(\lambda/\sigma)`, so that limits of hundreds of nats need a σ like 1e-300.
+        over: ``"state-action"``, or ``"state"`` for the divergence of the state marginals.
 
     >>> KLDivergence([[0.5, 0.5]], smoothing=0.0).value([[0.5, 0.5]])
     0.0
@@ -32,13 +37,18 @@ class KLDivergence(Functional):
 
     reference: ArrayLike | Callable[[Points], FloatArray]
     smoothing: float = 1e-6
+    over: Over = "state-action"
     _reference: FloatArray | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         check_smoothing(self.smoothing)
         super().__post_init__()
+        if self.over not in get_args(Over):
+            raise InvalidSetting(f"over={self.over!r} must be one of {', '.join(get_args(Over))}.")
         if callable(self.reference):
             return
+        if self.over == "state":
+            raise InvalidSetting("over='state' needs the reference as a function of points, not as a table.")
         reference = frozen_table("reference", self.reference)
         if reference.size and reference.min() < 0.0:
             raise InvalidData("reference must be an occupancy: its entries must not be negative.")
@@ -54,9 +64,12 @@ class KLDivergence(Functional):
             return density
         return table_at(self.table, points)
 
+    def _density(self, points: Points) -> FloatArray:
+        return points.density if self.over == "state-action" else points.state_density
+
     def _log_ratio(self, points: Points) -> FloatArray:
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.log(points.density + self.smoothing) - np.log(self._reference_at(points) + self.smoothing)
+            ratio = np.log(self._density(points) + self.smoothing) - np.log(self._reference_at(points) + self.smoothing)
         # 0/0 with sigma = 0: such a cell adds nothing to the value.
         return np.where(np.isnan(ratio), 0.0, ratio)
 
@@ -66,8 +79,9 @@ class KLDivergence(Functional):
         return float(np.sum(measure.weights * log_ratio))
 
     def _derivative(self, measure: Measure, points: Points) -> FloatArray:
-        smoothed = points.density + self.smoothing
-        share = np.divide(points.density, smoothed, out=np.ones_like(smoothed), where=smoothed > 0.0)
+        density = self._density(points)
+        smoothed = density + self.smoothing
+        share = np.divide(density, smoothed, out=np.ones_like(smoothed), where=smoothed > 0.0)
         return self._log_ratio(points) + share
 
     @property

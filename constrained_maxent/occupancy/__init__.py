@@ -11,6 +11,7 @@ from constrained_maxent.occupancy.counts import Counts
 from constrained_maxent.occupancy.from_scikit_learn import FromScikitLearn
 from constrained_maxent.occupancy.gaussian_mixture import GaussianMixture
 from constrained_maxent.occupancy.gaussians import Gaussians
+from constrained_maxent.occupancy.mixture import Mixture
 from constrained_maxent.occupancy.neighbours import NearestNeighbours
 from constrained_maxent.occupancy.spaces import FiniteSpace
 from constrained_maxent.occupancy.torch_mixture import TorchGaussianMixture
@@ -24,6 +25,7 @@ __all__ = [
     "FromScikitLearn",
     "GaussianMixture",
     "Gaussians",
+    "Mixture",
     "NearestNeighbours",
     "OccupancyEstimator",
     "Scale",

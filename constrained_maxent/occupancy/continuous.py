@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from constrained_maxent.errors import InvalidData, InvalidSetting, NotFitted, UnsupportedSpace
 from constrained_maxent.occupancy.base import OccupancyEstimator, check_memory, memory_at
 from constrained_maxent.occupancy.gaussians import fold
+from constrained_maxent.occupancy.mixture import Mixture
 from constrained_maxent.occupancy.samples import Samples
 from constrained_maxent.schedules import Schedule
 from constrained_maxent.types import Batch, FloatArray, Measure, Points, require_finite
@@ -129,6 +130,10 @@ class ContinuousEstimator(OccupancyEstimator):
     @abstractmethod
     def _log_state_density(self, states: FloatArray) -> FloatArray:
         """Logarithm of the state marginal, ``(n,)``; asked over ``"joint"`` only."""
+
+    def _state_mixture(self) -> Mixture | None:
+        """The state marginal, times the mass, if it is a mixture of Gaussians."""
+        return None
 
     def _forget(self) -> None:
         """Drop what ``_learn`` learnt."""
@@ -258,6 +263,7 @@ class ContinuousEstimator(OccupancyEstimator):
             actions=actions,
             states=places,
             costs=costs or {},
+            is_over_actions=self.over == "joint" or log_probs is not None,
         )
 
     def measure(self) -> Measure:
@@ -275,7 +281,9 @@ class ContinuousEstimator(OccupancyEstimator):
         )
         # What memory or the buffer dropped is stood for by what they kept.
         weights = samples.weights * (self.mass_ / total) if total > 0.0 else samples.weights
-        return Measure(points=points, weights=weights, expected_costs=self.expected_costs_)
+        return Measure(
+            points=points, weights=weights, expected_costs=self.expected_costs_, states=self._state_mixture()
+        )
 
     def state_dict(self) -> dict[str, Any]:
         self._require_bound()

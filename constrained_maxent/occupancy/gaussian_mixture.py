@@ -11,6 +11,7 @@ import numpy as np
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.occupancy.continuous import ContinuousEstimator, Domain, Frame, check_count, check_positive
 from constrained_maxent.occupancy.gaussians import Gaussians, fold
+from constrained_maxent.occupancy.mixture import Mixture
 from constrained_maxent.occupancy.samples import resampled
 from constrained_maxent.occupancy.weighted_em import Covariance, from_labels, weighted_em
 from constrained_maxent.schedules import Schedule
@@ -207,6 +208,9 @@ class GaussianMixture(ContinuousEstimator):
 
     def _log_state_density(self, states: FloatArray) -> FloatArray:
         return self._state_density.log_density(states)
+
+    def _state_mixture(self) -> Mixture:
+        return Mixture(self.mixture_.marginal(self._n_states), mass=self.mass_, wrapped=tuple(self._angles))
 
     def _model(self) -> dict[str, Any]:
         mixture = self.mixture_

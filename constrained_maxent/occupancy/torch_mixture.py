@@ -16,6 +16,7 @@ import torch
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.occupancy.continuous import ContinuousEstimator, Domain, Frame, check_count, check_positive
 from constrained_maxent.occupancy.gaussians import PERIOD, Gaussians
+from constrained_maxent.occupancy.mixture import Mixture
 from constrained_maxent.schedules import Schedule
 from constrained_maxent.types import FloatArray
 
@@ -156,6 +157,9 @@ class TorchGaussianMixture(ContinuousEstimator):
 
     def _log_state_density(self, states: FloatArray) -> FloatArray:
         return self._state_density.log_density(states)
+
+    def _state_mixture(self) -> Mixture:
+        return Mixture(self.mixture_.marginal(self._n_states), mass=self.mass_, wrapped=tuple(self._angles))
 
     def _model(self) -> dict[str, Any]:
         return {

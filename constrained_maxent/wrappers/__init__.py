@@ -1,6 +1,7 @@
 """Gymnasium wrappers that turn an environment into a constrained exploration problem."""
 
 from constrained_maxent.wrappers import vector
+from constrained_maxent.wrappers.boolean_costs import BooleanCosts
 from constrained_maxent.wrappers.convex_constraint import ConvexConstraint
 from constrained_maxent.wrappers.cost_constraint import CostConstraint
 from constrained_maxent.wrappers.entropy_objective import EntropyObjective
@@ -12,6 +13,7 @@ from constrained_maxent.wrappers.track_occupancy import NEW_BATCH, TrackOccupanc
 
 __all__ = [
     "NEW_BATCH",
+    "BooleanCosts",
     "ConvexConstraint",
     "CostConstraint",
     "EntropyObjective",

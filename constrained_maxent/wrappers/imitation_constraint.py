@@ -7,27 +7,39 @@ from typing import Any
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
-from numpy.typing import ArrayLike
 
 from constrained_maxent.penalties import Penalty
-from constrained_maxent.wrappers.terms import Divergence, as_penalty, find_tracker, imitation, penalty_config
+from constrained_maxent.wrappers.terms import (
+    Divergence,
+    ImitationReference,
+    as_penalty,
+    find_tracker,
+    imitation,
+    penalty_config,
+)
 
 
 class ImitationConstraint(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     r"""Keep a distance to a reference below ``limit``.
 
     It is :math:`\mathrm{KL}(\lambda\|\lambda_{\mathrm{ref}})` [nats] or :math:`\|\lambda-\lambda_{\mathrm{ref}}\|_2`.
+    Between densities the latter is that of the state marginals, in closed form, and λ̂ must be a mixture of Gaussians.
 
     Args:
         env: a stack with ``TrackOccupancy`` in it.
-        reference: λ_ref, a table ``(n_states, n_actions)`` of the tracker's scale.
-        limit: in nats for ``"kl"``, in units of λ for ``"l2"``.
+        reference: λ_ref of the tracker's scale: a table ``(n_states, n_actions)``, or for densities a
+            :class:`~constrained_maxent.references.Reference`, or any function that gives λ_ref at
+            :class:`~constrained_maxent.types.Points` (``"kl"`` only). Where the environment's spec is to be written as
+            JSON, plain data that names a function to make it:
+            ``{"entry_point": "constrained_maxent.references:Reference.load", "kwargs": {"path": ...}}``.
+        limit: in nats for ``"kl"``; for ``"l2"`` in units of λ, or 1 / √volume of the state.
         penalty: how it is enforced.
         divergence: ``"kl"`` or ``"l2"``.
         name: its name in ``info``.
 
     Raises:
         InvalidData: the reference has another size.
+        InvalidSetting: ``"l2"`` to a function that is no mixture.
         MissingTracker: no ``TrackOccupancy`` below.
         DuplicateName: the name is taken.
     """
@@ -35,7 +47,7 @@ class ImitationConstraint(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs
     def __init__(
         self,
         env: gym.Env[Any, Any],
-        reference: ArrayLike,
+        reference: ImitationReference,
         *,
         limit: float,
         penalty: Penalty | Mapping[str, Any],

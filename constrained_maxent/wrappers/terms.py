@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from operator import attrgetter
 from typing import Any, Literal, get_args
 
 import gymnasium as gym
 from numpy.typing import ArrayLike
 
 from constrained_maxent.errors import InvalidSetting, MissingTracker
-from constrained_maxent.functionals import Functional, KLDivergence, L2Distance
+from constrained_maxent.functionals import Functional, KLDivergence, L2Distance, MixtureDistance
+from constrained_maxent.functionals.entropy import Over
 from constrained_maxent.penalties import Penalty, penalty_from_config
+from constrained_maxent.types import FloatArray, Points
 from constrained_maxent.wrappers.tracker import OccupancyTracker
 
 Divergence = Literal["kl", "l2"]
+
+ImitationReference = ArrayLike | Callable[[Points], FloatArray] | Mapping[str, Any]
+"""λ_ref: a table ``(n_states, n_actions)``; what tells it at points, such as a ``references.Reference``; or plain data
+``{"entry_point": "module:function", "kwargs": {...}}``, the function that makes one of these."""
+
+LEAST_DENSITY = 1e-300
+"""Smoothing of KL to a density: a sample at which λ_ref underflows counts as about 690 nats, not as infinity."""
 
 
 def find_tracker(env: gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]) -> OccupancyTracker:
@@ -45,9 +56,36 @@ def penalty_config(penalty: Penalty | Mapping[str, Any]) -> Penalty | dict[str, 
     return known.to_config() if type(known).__module__ == Penalty.__module__ else known
 
 
-def imitation(reference: ArrayLike, divergence: Divergence, limit: float) -> Functional:
-    """The functional of an imitation constraint."""
+def imitation(reference: ImitationReference, divergence: Divergence, limit: float) -> Functional:
+    """The functional of an imitation constraint.
+
+    Raises:
+        InvalidSetting: unknown divergence, or ``"l2"`` to a function that is no mixture.
+        InvalidData: a table that is none.
+    """
     if divergence not in get_args(Divergence):
         raise InvalidSetting(f"divergence={divergence!r} must be one of {', '.join(get_args(Divergence))}.")
-    kind = KLDivergence if divergence == "kl" else L2Distance
-    return kind(reference, limit=limit)
+    if isinstance(reference, Mapping):
+        reference = _made(reference)
+    if not callable(reference):
+        return (KLDivergence if divergence == "kl" else L2Distance)(reference, limit=limit)
+    if divergence == "kl":
+        over: Over = getattr(reference, "over", "state-action")
+        return KLDivergence(reference, limit=limit, smoothing=LEAST_DENSITY, over=over)
+    states = getattr(reference, "states", None)
+    if states is None:
+        raise InvalidSetting("divergence='l2' needs a reference whose states are a mixture: a references.Reference.")
+    return MixtureDistance(states, limit=limit)
+
+
+def _made(config: Mapping[str, Any]) -> ArrayLike | Callable[[Points], FloatArray]:
+    """What an entry point makes; as strings, they let layers above be named without being imported here."""
+    try:
+        module, _, name = config["entry_point"].partition(":")
+        make = attrgetter(name)(import_module(module))
+    except (KeyError, AttributeError, ImportError, ValueError) as error:
+        raise InvalidSetting(
+            f"reference={dict(config)!r} must be {{'entry_point': 'module:function', 'kwargs': {{...}}}} ({error!r})."
+        ) from error
+    made: ArrayLike | Callable[[Points], FloatArray] = make(**config.get("kwargs", {}))
+    return made

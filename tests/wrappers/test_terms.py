@@ -18,6 +18,7 @@ from constrained_maxent.functionals import Autograd, KLDivergence, L2Distance
 from constrained_maxent.occupancy import Counts
 from constrained_maxent.penalties import AugmentedLagrangian, Exact, Lagrangian, Penalty, Quadratic
 from constrained_maxent.wrappers import (
+    BooleanCosts,
     ConvexConstraint,
     CostConstraint,
     EntropyObjective,
@@ -38,8 +39,9 @@ def total(occupancy):
     return occupancy.sum()
 
 
-# One of each, with no argument at its default unless it says so.
+# The first two need no tracker below them. One of each, with no argument at its default unless it says so.
 EXAMPLES = {
+    BooleanCosts: {"key": "safe", "cost": "violations"},
     TrackOccupancy: {
         "estimator": Counts(memory=0.25),
         "episodes_per_batch": 5,
@@ -115,7 +117,7 @@ class TestRecords:
 
 
 class TestOrder:
-    @pytest.mark.parametrize("kind", list(EXAMPLES)[1:], ids=lambda kind: kind.__name__)
+    @pytest.mark.parametrize("kind", list(EXAMPLES)[2:], ids=lambda kind: kind.__name__)
     def test_the_tracker_comes_first(self, kind):
         with pytest.raises(MissingTracker, match="TrackOccupancy"):
             kind(gym.make("FrozenLake-v1"), **EXAMPLES[kind])
@@ -134,7 +136,7 @@ class TestOrder:
         assert find_tracker(EntropyObjective(outer)) is outer.tracker
         assert inner.tracker.problem.objective is None
 
-    @pytest.mark.parametrize("kind", list(EXAMPLES)[1:-1], ids=lambda kind: kind.__name__)
+    @pytest.mark.parametrize("kind", list(EXAMPLES)[2:-1], ids=lambda kind: kind.__name__)
     def test_declarations_come_before_the_first_reset(self, kind):
         env = tracked()
         env.reset()

@@ -1,5 +1,6 @@
 """The same wrappers for vector environments; one occupancy estimate serves all sub-environments."""
 
+from constrained_maxent.wrappers.vector.boolean_costs import BooleanCosts
 from constrained_maxent.wrappers.vector.terms import (
     ConvexConstraint,
     CostConstraint,
@@ -10,6 +11,7 @@ from constrained_maxent.wrappers.vector.terms import (
 from constrained_maxent.wrappers.vector.track_occupancy import TrackOccupancy
 
 __all__ = [
+    "BooleanCosts",
     "ConvexConstraint",
     "CostConstraint",
     "EntropyObjective",

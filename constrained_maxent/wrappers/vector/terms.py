@@ -12,7 +12,7 @@ from constrained_maxent.functionals import Entropy, Functional, LinearCost
 from constrained_maxent.functionals.entropy import Over
 from constrained_maxent.functionals.linear import CostFunction
 from constrained_maxent.penalties import Penalty
-from constrained_maxent.wrappers.terms import Divergence, as_penalty, find_tracker, imitation
+from constrained_maxent.wrappers.terms import Divergence, ImitationReference, as_penalty, find_tracker, imitation
 
 VectorEnv = gym.vector.VectorEnv[Any, Any, Any]
 
@@ -58,7 +58,7 @@ class ImitationConstraint(_Declaration):
     def __init__(
         self,
         env: VectorEnv,
-        reference: ArrayLike,
+        reference: ImitationReference,
         *,
         limit: float,
         penalty: Penalty | Mapping[str, Any],

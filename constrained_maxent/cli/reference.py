@@ -1,0 +1,165 @@
+"""``cmaxent reference``: what continuous imitation imitates."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import gymnasium as gym
+import tyro
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from constrained_maxent.cli.console import console
+from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.references import GaussianNetwork, Reference
+from constrained_maxent.references.training import TRAINING, ExpertSettings, reference_of, train_expert
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainReference:
+    """Train an expert by soft actor-critic on the environment's own reward, and store its occupancy."""
+
+    env_id: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV_ID")]
+    """Any registered id with actions in a Box, for example PointMass-v0; a bare environment, not a -PGP- one."""
+    timesteps: int = 100_000
+    """Steps of the training environments, all together."""
+    seed: int = 0
+    """Of everything random."""
+    episodes: int = 30
+    """Episodes whose states the mixture is fitted to."""
+    updates_per_step: float = 0.5
+    """Gradient steps for each step of a training environment."""
+    hidden_sizes: tuple[int, ...] = (64, 64)
+    """Of policy and critics."""
+    learning_rate: float = 1e-3
+    """Of policy, critics and entropy coefficient."""
+    discount: float = 0.98
+    """γ of the expert's returns, for each step of a training environment."""
+    state: str = "state"
+    """Key of info that carries the state that the density is over; "observation" for the observation itself."""
+    env_kwargs: str = "{}"
+    """Arguments of the environment, as a JSON object."""
+    training_kwargs: str | None = None
+    """Further arguments in training only, as a JSON object. PointMass-v0 has some of its own."""
+    out: Path | None = None
+    """File of the reference. Default: references/<id>-seed<seed>.npz."""
+    quiet: bool = False
+    """No progress bar."""
+
+    def run(self, given: frozenset[str]) -> int:
+        """The exit code."""
+        kwargs = _json("env_kwargs", self.env_kwargs)
+        extra = TRAINING.get(self.env_id, {})
+        if self.training_kwargs is not None:
+            extra = _json("training_kwargs", self.training_kwargs)
+        settings = ExpertSettings(
+            timesteps=self.timesteps,
+            updates_per_step=self.updates_per_step,
+            hidden_sizes=self.hidden_sizes,
+            learning_rate=self.learning_rate,
+            discount=self.discount,
+            seed=self.seed,
+        )
+        target = self.out or Path("references") / f"{self.env_id}-seed{self.seed}.npz"
+        with closing(_make(self.env_id, kwargs)) as env:
+            columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+            with Progress(*columns, console=console, transient=True, disable=self.quiet) as bar:
+                task = bar.add_task("training", total=self.timesteps)
+
+                def show(done: int, reward: float) -> None:
+                    bar.update(task, completed=done, description=f"mean reward {reward:.3f}")
+                    if not console.is_terminal and not self.quiet:
+                        console.print(f"{done} steps, mean reward {reward:.4f}", highlight=False)
+
+                expert = train_expert(lambda: _make(self.env_id, {**kwargs, **extra}), settings, progress=show)
+            reference = reference_of(
+                expert,
+                env,
+                state=None if self.state == "observation" else self.state,
+                n_episodes=self.episodes,
+                about={"command": self._command(), "training_kwargs": extra},
+            )
+        reference.save(target)
+        _print(reference, target)
+        return 0
+
+    def _command(self) -> str:
+        """The command line that makes this reference again."""
+        options = [self.env_id, "--timesteps", self.timesteps, "--seed", self.seed, "--episodes", self.episodes]
+        options += ["--updates-per-step", self.updates_per_step, "--hidden-sizes", *self.hidden_sizes]
+        options += ["--learning-rate", self.learning_rate, "--discount", self.discount, "--state", self.state]
+        if self.env_kwargs != "{}":
+            options += ["--env-kwargs", self.env_kwargs]
+        if self.training_kwargs is not None:
+            options += ["--training-kwargs", self.training_kwargs]
+        return f"cmaxent reference train {shlex.join(map(str, options))}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowReference:
+    """Say what is in a file of a reference, and where it comes from."""
+
+    file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
+    """File of a reference."""
+
+    def run(self, given: frozenset[str]) -> int:
+        """The exit code."""
+        _print(Reference.load(self.file), self.file)
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReferenceCommand:
+    """Make references for imitation, and look at them."""
+
+    command: Annotated[
+        Annotated[TrainReference, tyro.conf.subcommand(name="train")]
+        | Annotated[ShowReference, tyro.conf.subcommand(name="show")],
+        tyro.conf.arg(name=""),
+    ]
+    """What to do."""
+
+    def run(self, given: frozenset[str]) -> int:
+        """The exit code."""
+        return self.command.run(given)
+
+
+def _print(reference: Reference, path: Path) -> None:
+    states, policy = reference.states, reference.policy
+    table = Table(title=str(path), show_header=False)
+    table.add_row("components", str(len(states.gaussians.weights)))
+    angles = f", angles {', '.join(map(str, states.wrapped))}" if states.wrapped else ""
+    table.add_row("state", f"{states.n_states} coordinates{angles}, mass {states.mass:g}")
+    sizes: list[tuple[int, ...]] = []
+    if isinstance(policy, GaussianNetwork):
+        sizes = [layer.weights.shape for part in (policy.trunk, policy.mean) for layer in part]
+    table.add_row("policy", " → ".join([*(str(n) for n, _ in sizes), str(sizes[-1][1])]) if sizes else "none")
+    for name, value in reference.about.items():
+        shown = f"{value:.2f}" if isinstance(value, float) else json.dumps(value) if isinstance(value, dict) else value
+        if name != "command":
+            table.add_row(name.replace("_", " "), str(shown))
+    console.print(table)
+    if command := reference.about.get("command"):
+        console.print(str(command), markup=False, highlight=False, soft_wrap=True)
+
+
+def _make(env_id: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
+    try:
+        return gym.make(env_id, **kwargs)
+    except (gym.error.UnregisteredEnv, TypeError) as error:
+        raise InvalidSetting(f"{env_id} cannot be made: {error}") from error
+
+
+def _json(name: str, text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidSetting(f"{name}={text!r} must be a JSON object: {error}.") from error
+    if not isinstance(value, dict):
+        raise InvalidSetting(f"{name}={text!r} must be a JSON object, such as '{{\"time_limit\": 4.0}}'.")
+    return value

@@ -1,0 +1,121 @@
+"""References as files: NumPy arrays and a line of JSON, written atomically, read without executing code."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained_maxent.errors import DamagedReference, UnsupportedPolicy
+from constrained_maxent.occupancy import Gaussians, Mixture
+from constrained_maxent.references.gaussian_network import GaussianNetwork, Layer
+from constrained_maxent.references.policies import ReferencePolicy
+
+FORMAT = 1
+"""Version of the file's layout. Files of another version are refused by name."""
+
+_PARTS = ("trunk", "mean", "log_std")
+
+
+def write(path: str | PathLike[str], states: Mixture, policy: ReferencePolicy | None, about: Mapping[str, Any]) -> None:
+    """Write a reference; until the very end an earlier file of that name stays as it was.
+
+    Raises:
+        UnsupportedPolicy: the policy is a function, not plain data.
+    """
+    if not (policy is None or isinstance(policy, GaussianNetwork)):
+        raise UnsupportedPolicy(
+            f"A reference with a {type(policy).__name__} cannot be saved, its functions are no plain data: pickle it, "
+            "or clone the policy from trajectories, Reference.from_trajectories(...)."
+        )
+    gaussians = states.gaussians
+    arrays: dict[str, NDArray[Any]] = {
+        "weights": gaussians.weights,
+        "means": gaussians.means,
+        "covariances": gaussians.covariances,
+    }
+    text: dict[str, Any] = {
+        "format": FORMAT,
+        "mass": states.mass,
+        "wrapped": list(states.wrapped),
+        "about": dict(about),
+        "policy": None,
+    }
+    if policy is not None:
+        text["policy"] = {
+            "is_squashed": policy.is_squashed,
+            "log_std_bounds": list(policy.log_std_bounds),
+            "activations": {part: [layer.activation for layer in getattr(policy, part)] for part in _PARTS},
+        }
+        arrays |= {"low": policy.low, "high": policy.high}
+        for part in _PARTS:
+            for i, layer in enumerate(getattr(policy, part)):
+                arrays |= {f"{part} {i} weights": layer.weights, f"{part} {i} bias": layer.bias}
+    arrays["text"] = np.frombuffer(json.dumps(text).encode(), dtype=np.uint8)
+
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        with temporary.open("wb") as file:
+            np.savez_compressed(file, allow_pickle=False, **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read(path: str | PathLike[str]) -> tuple[Mixture, GaussianNetwork | None, dict[str, Any]]:
+    """What ``write`` wrote.
+
+    Raises:
+        FileNotFoundError, IsADirectoryError, PermissionError: there is no such file, or none that can be opened.
+        DamagedReference: truncated, corrupt, of another version, or no reference.
+    """
+    with open(path, "rb") as file:
+        try:
+            with np.load(file, allow_pickle=False) as archive:
+                arrays = {name: archive[name] for name in archive.files}  # checks the checksums
+            text = json.loads(arrays["text"].tobytes())
+            version = text["format"]
+        except Exception as error:  # whatever a parser trips over, the file is not what write() wrote
+            raise DamagedReference(f"{path} cannot be read: it is truncated, corrupt, or no reference.") from error
+    if version != FORMAT:
+        raise DamagedReference(
+            f"{path} has format {version}, this version reads {FORMAT}: use the version that wrote it."
+        )
+    try:
+        parts = [np.array(arrays[name], dtype=np.float64) for name in ("weights", "means", "covariances")]
+        if not all(np.isfinite(part).all() for part in parts) or (parts[0] < 0.0).any():
+            raise ValueError("the mixture is not finite, or has a negative weight")
+        states = Mixture(Gaussians(*parts), mass=float(text["mass"]), wrapped=tuple(text["wrapped"]))
+        about = dict(text["about"])
+        return states, None if text["policy"] is None else _network(text["policy"], arrays), about
+    except Exception as error:
+        raise DamagedReference(f"{path} lacks a part or holds one that does not fit: {error!r}.") from error
+
+
+def _network(text: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> GaussianNetwork:
+    def layers(part: str) -> Sequence[Layer]:
+        return tuple(
+            Layer(arrays[f"{part} {i} weights"], arrays[f"{part} {i} bias"], activation)
+            for i, activation in enumerate(text["activations"][part])
+        )
+
+    low, high = text["log_std_bounds"]
+    return GaussianNetwork(
+        trunk=layers("trunk"),
+        mean=layers("mean"),
+        log_std=layers("log_std"),
+        low=arrays["low"],
+        high=arrays["high"],
+        is_squashed=bool(text["is_squashed"]),
+        log_std_bounds=(float(low), float(high)),
+    )

@@ -1,0 +1,182 @@
+r"""A Gaussian policy as plain arrays: networks of this package and of Stable-Baselines3, evaluated in NumPy."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import gymnasium as gym
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from constrained_maxent.agents.policies import LOG_STD_BOUNDS, Features, GaussianMLP, Policy, Squashing
+from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedPolicy
+from constrained_maxent.types import FloatArray
+
+Activation = Literal["identity", "relu", "tanh"]
+
+_FUNCTIONS: dict[Activation, Callable[[Any], Any]] = {
+    "identity": lambda x: x,
+    "relu": lambda x: np.maximum(x, 0.0),
+    "tanh": np.tanh,
+}
+_MODULES: dict[type[nn.Module], Activation] = {nn.Identity: "identity", nn.ReLU: "relu", nn.Tanh: "tanh"}
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """``activation(x @ weights + bias)``.
+
+    Args:
+        weights: ``(n_inputs, n_outputs)``, float32.
+        bias: ``(n_outputs,)``, float32.
+        activation: ``"identity"``, ``"relu"`` or ``"tanh"``.
+    """
+
+    weights: NDArray[np.float32]
+    bias: NDArray[np.float32]
+    activation: Activation = "identity"
+
+    def __post_init__(self) -> None:
+        if self.activation not in get_args(Activation):
+            raise InvalidSetting(f"activation={self.activation!r} must be one of {', '.join(get_args(Activation))}.")
+        if self.weights.ndim != 2 or self.bias.shape != self.weights.shape[1:]:
+            raise InvalidData(f"Weights of shape {self.weights.shape} and bias of shape {self.bias.shape} do not fit.")
+        if not (np.isfinite(self.weights).all() and np.isfinite(self.bias).all()):
+            raise InvalidData("The weights of a layer must be finite.")
+
+    def __call__(self, inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+        outputs: NDArray[np.float32] = _FUNCTIONS[self.activation](inputs @ self.weights + self.bias)
+        return outputs
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GaussianNetwork:
+    r""":math:`u \sim \mathcal N(\mu(s), \sigma(s))`, the action *u* itself or squashed into a ``Box``.
+
+    The network is computed in float32, as it was trained, the density in float64. Recorded actions are squashed, and
+    float32 rounding puts some on their bounds; they are taken to lie 1e-6 of the half-width inside, see
+    :meth:`~constrained_maxent.agents.policies.Squashing.to_reals`. Without squashing, actions are clipped to the box
+    when acting, and the density is that of the Gaussian where they were recorded.
+
+    Args:
+        trunk: layers before both heads.
+        mean, log_std: the heads' layers, on the trunk's outputs.
+        low, high: the action box, one-dimensional.
+        is_squashed: whether *u* is squashed.
+        log_std_bounds: to which log σ is clipped.
+
+    Raises:
+        InvalidData: layers that do not fit together.
+    """
+
+    trunk: Sequence[Layer]
+    mean: Sequence[Layer]
+    log_std: Sequence[Layer]
+    low: NDArray[np.float32]
+    high: NDArray[np.float32]
+    is_squashed: bool = True
+    log_std_bounds: tuple[float, float] = LOG_STD_BOUNDS
+    _squashing: Squashing = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.low.shape != self.high.shape or self.low.ndim != 1:
+            raise InvalidData(f"low {self.low.shape} and high {self.high.shape} must be vectors of one length.")
+        for head in (self.mean, self.log_std):
+            layers = [*self.trunk, *head]
+            if not head or any(
+                before.weights.shape[1] != after.weights.shape[0] for before, after in itertools.pairwise(layers)
+            ):
+                raise InvalidData("The layers of the network do not fit together.")
+            if layers[-1].weights.shape[1] != len(self.low):
+                raise InvalidData(f"The network gives {layers[-1].weights.shape[1]} actions, the box {len(self.low)}.")
+        box = gym.spaces.Box(self.low.astype(np.float32), self.high.astype(np.float32))
+        object.__setattr__(self, "_squashing", Squashing(box))
+
+    @classmethod
+    def from_policy(cls, policy: Policy) -> GaussianNetwork:
+        """A copy of this package's own policy for ``Box`` actions.
+
+        Raises:
+            UnsupportedPolicy: another kind of policy.
+        """
+        if type(policy) is not GaussianMLP:
+            raise UnsupportedPolicy(
+                f"A {type(policy).__name__} is no Gaussian network over Box actions: take Reference.from_policy with "
+                "its log-probabilities."
+            )
+        shape, (low, high) = policy.squashing.shape, policy.squashing.bounds
+        if len(shape) != 1:
+            raise UnsupportedPolicy(f"Actions of shape {shape} are not supported: flatten them by a wrapper.")
+        return cls(
+            trunk=(),
+            mean=layers_of(policy.mean),
+            log_std=layers_of(policy.log_std),
+            low=low.astype(np.float32),
+            high=high.astype(np.float32),
+        )
+
+    @property
+    def n_inputs(self) -> int:
+        """Numbers of an observation."""
+        return int([*self.trunk, *self.mean][0].weights.shape[0])
+
+    def log_prob(self, observations: NDArray[Any], actions: NDArray[Any]) -> FloatArray:
+        """Log π(a|s) [nats], ``(n,)``, of actions ``(n, n_actions)`` as the environment gets them."""
+        mean, log_std = self._gaussian(observations)
+        if np.shape(actions) != mean.shape:
+            raise InvalidData(f"The reference has actions of shape {mean.shape[1:]}, got {np.shape(actions)[1:]}.")
+        u = self._squashing.to_reals(actions) if self.is_squashed else np.asarray(actions, dtype=np.float64)
+        log_prob = -0.5 * ((u - mean) / np.exp(log_std)) ** 2 - log_std - 0.5 * math.log(2.0 * math.pi)
+        if self.is_squashed:
+            log_prob -= self._squashing.log_slope(torch.from_numpy(u)).numpy()
+        total: FloatArray = log_prob.sum(axis=1)
+        return total
+
+    def act(self, observations: NDArray[Any], rng: np.random.Generator, *, deterministic: bool = False) -> NDArray[Any]:
+        """Actions of the environment, ``(n, n_actions)``, drawn from π or, ``deterministic``, of the mean *u*."""
+        mean, log_std = self._gaussian(observations)
+        u = mean if deterministic else mean + np.exp(log_std) * rng.standard_normal(mean.shape)
+        return self._squashing.to_box(u) if self.is_squashed else np.clip(u, self.low, self.high).astype(np.float32)
+
+    def _gaussian(self, observations: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
+        inputs = np.asarray(observations, dtype=np.float32)
+        inputs = inputs.reshape(len(inputs), -1)
+        if inputs.shape[1] != self.n_inputs:
+            raise InvalidData(f"The reference's observations have {self.n_inputs} numbers, here are {inputs.shape[1]}.")
+        trunk = _through(self.trunk, inputs)
+        mean = _through(self.mean, trunk).astype(np.float64)
+        log_std = _through(self.log_std, trunk).astype(np.float64)
+        return mean, np.clip(log_std, *self.log_std_bounds)
+
+
+def _through(layers: Sequence[Layer], values: NDArray[np.float32]) -> NDArray[np.float32]:
+    for layer in layers:
+        values = layer(values)
+    return values
+
+
+def layers_of(module: nn.Module) -> tuple[Layer, ...]:
+    """The layers of a network of linear layers with ReLU or tanh.
+
+    Raises:
+        UnsupportedPolicy: there is something else in it.
+    """
+    layers: list[Layer] = []
+    for part in module if isinstance(module, nn.Sequential) else [module]:
+        if isinstance(part, nn.Linear):
+            weights, bias = part.weight.detach().cpu().numpy(), part.bias.detach().cpu().numpy()
+            layers.append(Layer(np.ascontiguousarray(weights.T, dtype=np.float32), np.array(bias, dtype=np.float32)))
+        elif type(part) in _MODULES and layers and layers[-1].activation == "identity":
+            layers[-1] = Layer(layers[-1].weights, layers[-1].bias, _MODULES[type(part)])
+        elif not (isinstance(part, Features) and not layers and part.is_flat):
+            raise UnsupportedPolicy(
+                f"A network with {type(part).__name__} cannot be stored: linear layers with ReLU or tanh can. Take "
+                "Reference.from_policy with its log-probabilities."
+            )
+    return tuple(layers)

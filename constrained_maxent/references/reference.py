@@ -1,0 +1,290 @@
+r"""A reference occupancy :math:`\lambda_{\mathrm{ref}}(s,a) = m\,d_{\mathrm{ref}}(s)\,\pi_{\mathrm{ref}}(a|s)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any, Self, Unpack
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained_maxent.agents import PGP
+from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedPolicy
+from constrained_maxent.functionals.entropy import Over
+from constrained_maxent.occupancy import GaussianMixture, Mixture, Scale, Weighting
+from constrained_maxent.occupancy.horizon import find_horizon
+from constrained_maxent.references import files
+from constrained_maxent.references.cloning import clone
+from constrained_maxent.references.gaussian_network import GaussianNetwork
+from constrained_maxent.references.policies import CallablePolicy, ReferencePolicy
+from constrained_maxent.references.rollouts import RolloutSettings, roll_out
+from constrained_maxent.references.stable_baselines import network_of
+from constrained_maxent.types import Batch, FloatArray, Points, Trajectory
+from constrained_maxent.wrappers.states import STATE_SPACE
+
+_LARGEST_LOG = 700.0
+"""exp overflows shortly above."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """A state density and a policy to imitate; what ``ImitationConstraint`` takes in continuous spaces.
+
+    Called on :class:`~constrained_maxent.types.Points` it gives λ_ref there: with π_ref where λ̂ is over actions too,
+    and the density of states alone where log π is unknown.
+
+    Args:
+        states: the state density times its mass, which must be of the scale of the occupancy that it is compared with.
+        policy: π_ref, or ``None``: then states alone are compared.
+        about: where it comes from: names to strings and numbers.
+
+    Raises:
+        InvalidSetting: a part of the wrong kind.
+    """
+
+    states: Mixture
+    policy: ReferencePolicy | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.states, Mixture):
+            raise InvalidSetting(f"states={self.states!r} must be an occupancy.Mixture.")
+        if not (self.policy is None or isinstance(self.policy, ReferencePolicy)):
+            raise InvalidSetting("policy must have log_prob(observations, actions) and act(observations, rng).")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # Nothing in it changes; and a spec that is copied must equal the first.
+        return self
+
+    # What it is.
+
+    @property
+    def over(self) -> Over:
+        """What can be compared: ``"state-action"``, or without a policy ``"state"``."""
+        return "state" if self.policy is None else "state-action"
+
+    def log_prob(self, points: Points) -> FloatArray:
+        """Logarithm of λ_ref / mass at points of a density, in their shape.
+
+        Raises:
+            InvalidData: the points are cells, or of another state, observation or action.
+        """
+        if points.states is None or points.observations is None or points.actions is None:
+            raise InvalidData(
+                "This reference is a density, but the occupancy is one of cells: give a table as reference."
+            )
+        log_prob = self.states.log_prob(np.reshape(points.states, (len(points.states), -1)))
+        if self.policy is not None and points.is_over_actions:
+            log_prob = log_prob + self.policy.log_prob(points.observations, points.actions)
+        return log_prob
+
+    def __call__(self, points: Points) -> FloatArray:
+        """λ_ref at points, in their shape; 0 where it underflows."""
+        density: FloatArray = self.states.mass * np.exp(np.minimum(self.log_prob(points), _LARGEST_LOG))
+        return density
+
+    # How it acts.
+
+    def act(self, observations: NDArray[Any], rng: np.random.Generator, *, deterministic: bool = False) -> NDArray[Any]:
+        """Actions of π_ref, ``(n, ...)``, for observations ``(n, ...)``.
+
+        Raises:
+            UnsupportedPolicy: it has no policy, or one that cannot act.
+        """
+        if self.policy is None:
+            raise UnsupportedPolicy("This reference is a density of states alone: it has no policy to act by.")
+        return self.policy.act(observations, rng, deterministic=deterministic)
+
+    def sample(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """States drawn from the density, ``(n, n_states)``."""
+        return self.states.sample(n, rng)
+
+    # Files.
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write it, atomically, as plain data.
+
+        Raises:
+            UnsupportedPolicy: the policy is a function of the user's.
+        """
+        files.write(path, self.states, self.policy, self.about)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """The reference of a file, which is read without executing code.
+
+        Raises:
+            DamagedReference: truncated, corrupt, of another version, or no reference.
+        """
+        return cls(*files.read(path))
+
+    # Where it comes from.
+
+    @classmethod
+    def from_sb3(cls, model: Any, env: gym.Env[Any, Any], **settings: Unpack[RolloutSettings]) -> Self:
+        """A model of Stable-Baselines3: SAC, PPO or A2C.
+
+        Args:
+            model: trained on observations like those of ``env``.
+            env: a bare scalar environment to roll it out in.
+            settings: see :class:`RolloutSettings`.
+
+        Raises:
+            UnsupportedPolicy: another algorithm or policy.
+        """
+        return cls.from_rollouts(network_of(model), env, **settings)
+
+    @classmethod
+    def from_agent(cls, agent: PGP, env: gym.Env[Any, Any], **settings: Unpack[RolloutSettings]) -> Self:
+        """An agent of this package with ``Box`` actions, as it is now.
+
+        Args:
+            agent: it stays as it is.
+            env: a bare scalar environment to roll it out in; the agent's own goes on training undisturbed.
+            settings: see :class:`RolloutSettings`.
+
+        Raises:
+            UnsupportedPolicy: another kind of policy.
+        """
+        return cls.from_rollouts(GaussianNetwork.from_policy(agent.policy), env, **settings)
+
+    @classmethod
+    def from_policy(
+        cls,
+        log_prob: Callable[[NDArray[Any], NDArray[Any]], Any] | None,
+        env: gym.Env[Any, Any],
+        *,
+        act: Callable[[Any], Any],
+        **settings: Unpack[RolloutSettings],
+    ) -> Self:
+        """Any policy.
+
+        Args:
+            log_prob: log π_ref [nats], ``(n,)``, of rows of observations and actions; ``None`` to compare states alone.
+            env: a bare scalar environment to roll it out in.
+            act: one observation to one action, drawn from π_ref.
+            settings: see :class:`RolloutSettings`.
+        """
+        policy = CallablePolicy(_unknown if log_prob is None else log_prob, act)
+        rolled_out = cls.from_rollouts(policy, env, **settings)
+        return cls(rolled_out.states, None, rolled_out.about) if log_prob is None else rolled_out
+
+    @classmethod
+    def from_trajectories(
+        cls,
+        trajectories: Sequence[Trajectory] | Batch,
+        action_space: gym.Space[Any] | None,
+        *,
+        wrapped: Sequence[int] = (),
+        n_components: int = 16,
+        discount: float = 1.0,
+        scale: Scale = "normalised",
+        horizon: int | None = None,
+        hidden_sizes: Sequence[int] = (64, 64),
+        n_steps: int = 3000,
+        seed: int = 0,
+    ) -> Self:
+        """Recorded episodes: a mixture of their states, and their actions by behaviour cloning.
+
+        Args:
+            trajectories: of the expert; its steps are weighed by the following, whatever weights they carry.
+            action_space: a ``Box``, or ``None`` to compare states alone.
+            wrapped: coordinates of the state that are angles.
+            n_components: of the mixture.
+            discount, scale: those of the occupancy that will be compared.
+            horizon: its steps; by default those of the longest trajectory.
+            hidden_sizes, n_steps: of the cloned policy, see :func:`~constrained_maxent.references.cloning.clone`.
+            seed: of the fits.
+
+        Raises:
+            InvalidData: trajectories that do not fit together, or actions outside the space.
+            UnsupportedSpace: actions that are not in a ``Box``.
+        """
+        given = list(trajectories)
+        ends = [trajectory.start + len(trajectory) for trajectory in given]
+        weighting = Weighting(discount, max(ends, default=1) if horizon is None else horizon, scale)
+        batch = Batch.from_trajectories(
+            [
+                Trajectory(
+                    observations=trajectory.observations,
+                    actions=trajectory.actions,
+                    weights=weighting.weights(np.arange(trajectory.start, end)),
+                    states=trajectory.states,
+                    start=trajectory.start,
+                )
+                for trajectory, end in zip(given, ends, strict=True)
+            ]
+        )
+        policy = (
+            None
+            if action_space is None
+            else clone(
+                batch.observations,
+                batch.actions,
+                action_space,
+                hidden_sizes=hidden_sizes,
+                n_steps=n_steps,
+                seed=seed,
+            )
+        )
+        states = _mixture(batch, n_components=n_components, wrapped=wrapped, seed=seed)
+        return cls(states, policy, {"episodes": len(batch), "steps": batch.n_steps})
+
+    @classmethod
+    def from_rollouts(
+        cls, policy: ReferencePolicy, env: gym.Env[Any, Any], **settings: Unpack[RolloutSettings]
+    ) -> Self:
+        """A policy that has log-probabilities and acts; what the constructors above share.
+
+        Args:
+            policy: π_ref.
+            env: a bare scalar environment to roll it out in.
+            settings: see :class:`RolloutSettings`.
+        """
+        if unknown := settings.keys() - RolloutSettings.__annotations__.keys():
+            known = ", ".join(RolloutSettings.__annotations__)
+            raise InvalidSetting(f"There is no setting {', '.join(sorted(unknown))}. There are: {known}.")
+        seed = settings.get("seed", 0)
+        horizon = settings.get("horizon")
+        weighting = Weighting(
+            settings.get("discount", 1.0),
+            find_horizon(env) if horizon is None and isinstance(env, gym.Env) else horizon,
+            settings.get("scale", "normalised"),
+        )
+        rollouts = roll_out(
+            policy,
+            env,
+            n_episodes=settings.get("n_episodes", 30),
+            weighting=weighting,
+            state=settings.get("state"),
+            seed=seed,
+        )
+        states = _mixture(
+            rollouts.batch,
+            n_components=settings.get("n_components", 16),
+            wrapped=settings.get("wrapped", ()),
+            seed=seed,
+        )
+        about = {
+            "environment": "unregistered" if env.spec is None else env.spec.id,
+            "episodes": len(rollouts.batch),
+            "steps": rollouts.batch.n_steps,
+            "mean_return": float(rollouts.returns.mean()),
+        }
+        return cls(states, policy, about)
+
+
+def _mixture(batch: Batch, *, n_components: int, wrapped: Sequence[int], seed: int) -> Mixture:
+    """The states of a batch as one mixture, with the batch's mass."""
+    estimator = GaussianMixture(n_components=n_components, wrapped=tuple(wrapped), seed=seed)
+    states = estimator.bind(STATE_SPACE, STATE_SPACE).fit(batch).measure().states
+    assert isinstance(states, Mixture)
+    return states
+
+
+def _unknown(observations: NDArray[Any], actions: NDArray[Any]) -> FloatArray:
+    """Stands for log-probabilities that nobody will ask for."""
+    return np.zeros(len(observations))

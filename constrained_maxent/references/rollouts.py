@@ -1,0 +1,125 @@
+"""Episodes of a reference policy, as a batch that estimators can be fitted to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+import gymnasium as gym
+import numpy as np
+
+from constrained_maxent.errors import InvalidData, InvalidSetting
+from constrained_maxent.occupancy import Scale, Weighting
+from constrained_maxent.occupancy.spaces import as_row
+from constrained_maxent.references.policies import ReferencePolicy
+from constrained_maxent.types import Batch, FloatArray, Trajectory
+from constrained_maxent.wrappers.states import StateSource, state_of
+from constrained_maxent.wrappers.track_occupancy import VOID
+
+_MOST_VOID = 10
+"""Episodes that may end in a physics error, for each one that is asked for."""
+
+
+class RolloutSettings(TypedDict, total=False):
+    """How a policy becomes a state density.
+
+    ``n_episodes``: episodes to roll out, 30 if not given. ``state``: what the density is over, as in
+    ``TrackOccupancy``: a key of ``info``, a function of the observation, or the observation. ``wrapped``: coordinates
+    of it that are angles. ``n_components``: of the mixture, 16. ``discount`` (1.0), ``scale`` (``"normalised"``) and
+    ``horizon`` (the environment's): those of the occupancy that will be compared. ``seed``: of rollouts and fit.
+    """
+
+    n_episodes: int
+    state: StateSource | None
+    wrapped: Sequence[int]
+    n_components: int
+    discount: float
+    scale: Scale
+    horizon: int | None
+    seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Rollouts:
+    """Episodes and what they earned.
+
+    Attributes:
+        batch: the steps.
+        returns: sum of the environment's rewards, ``(n_episodes,)``.
+    """
+
+    batch: Batch
+    returns: FloatArray
+
+
+def roll_out(
+    policy: ReferencePolicy,
+    env: gym.Env[Any, Any],
+    *,
+    n_episodes: int,
+    weighting: Weighting,
+    state: StateSource | None = None,
+    seed: int = 0,
+) -> Rollouts:
+    """Whole episodes; those that end in a physics error are void and repeated.
+
+    Args:
+        policy: what acts, drawing its actions.
+        env: a scalar environment.
+        n_episodes: how many.
+        weighting: of their steps.
+        state: what the density will be over: a key of ``info``, a function of one observation, or the observation.
+        seed: of environment and actions.
+
+    Raises:
+        InvalidSetting: not a scalar environment, or no episodes.
+        MissingState: ``info`` lacks the state.
+    """
+    if not isinstance(env, gym.Env):
+        raise InvalidSetting(f"env={env!r} must be a scalar Gymnasium environment, such as gym.make('PointMass-v0').")
+    if isinstance(n_episodes, bool) or not isinstance(n_episodes, (int, np.integer)) or n_episodes < 1:
+        raise InvalidSetting(f"n_episodes={n_episodes!r} must be a whole number of at least 1.")
+    rng = np.random.default_rng(seed)
+    trajectories: list[Trajectory] = []
+    returns: list[float] = []
+    for episode in range(_MOST_VOID * int(n_episodes)):
+        trajectory, earned = _episode(policy, env, rng, weighting, state, seed=seed if episode == 0 else None)
+        if trajectory is not None:
+            trajectories.append(trajectory)
+            returns.append(earned)
+        if len(trajectories) == n_episodes:
+            return Rollouts(Batch.from_trajectories(trajectories), np.array(returns))
+    raise InvalidData("Nearly every episode of the reference policy ended in a physics error.")
+
+
+def _episode(
+    policy: ReferencePolicy,
+    env: gym.Env[Any, Any],
+    rng: np.random.Generator,
+    weighting: Weighting,
+    source: StateSource | None,
+    *,
+    seed: int | None,
+) -> tuple[Trajectory | None, float]:
+    observation, info = env.reset(seed=seed)
+    observations, actions, states, earned = [], [], [], 0.0
+    terminated = truncated = False
+    while not (terminated or truncated):
+        row = np.asarray(as_row(env.observation_space, observation))
+        states.append(row.reshape(-1) if source is None else state_of(source, observation, info))
+        action = policy.act(row[None], rng)[0]
+        observations.append(row)
+        actions.append(as_row(env.action_space, action))
+        observation, reward, terminated, truncated, info = env.step(action)
+        earned += float(reward)
+    if info.get(VOID):
+        return None, 0.0
+    return Trajectory(
+        observations=np.array(observations),
+        actions=np.array(actions),
+        weights=weighting.weights(np.arange(len(actions))),
+        states=np.array(states),
+        terminated=bool(terminated),
+        truncated=bool(truncated),
+    ), earned

@@ -1,0 +1,178 @@
+"""Trains the expert of a reference: soft actor-critic of Stable-Baselines3 on the environment's own reward."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.occupancy import Weighting
+from constrained_maxent.occupancy.horizon import find_horizon
+from constrained_maxent.references.gaussian_network import GaussianNetwork
+from constrained_maxent.references.policies import CallablePolicy
+from constrained_maxent.references.reference import Reference
+from constrained_maxent.references.rollouts import roll_out
+from constrained_maxent.references.stable_baselines import network_of, require_stable_baselines
+from constrained_maxent.wrappers.states import StateSource
+
+TRAINING: dict[str, dict[str, Any]] = {
+    # The reward is 0 nearly everywhere. Actions held for 0.1 s explore the table, and short episodes begin at many
+    # places; what is learnt is a function of the state, and acts in every step of the environment itself.
+    "PointMass-v0": {"frame_skip": 5, "time_limit": 4.0},
+}
+"""Arguments of environments that make them easier to learn, and are used in training only."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpertSettings:
+    """Hyperparameters of soft actor-critic; the defaults are what trained the reference that comes with the package.
+
+    Args:
+        timesteps: steps of the training environments, all together.
+        num_envs: training environments.
+        updates_per_step: gradient steps for each of these steps.
+        hidden_sizes: of policy and critics.
+        learning_rate, batch_size, discount: as Stable-Baselines3 has them.
+        learning_starts: steps with uniform actions before the first update.
+        ent_coef: initial entropy coefficient, which is then learnt.
+        seed: of everything random.
+
+    Raises:
+        InvalidSetting: out of range.
+    """
+
+    timesteps: int = 100_000
+    num_envs: int = 8
+    updates_per_step: float = 0.5
+    hidden_sizes: tuple[int, ...] = (64, 64)
+    learning_rate: float = 1e-3
+    batch_size: int = 256
+    discount: float = 0.98
+    learning_starts: int = 4000
+    ent_coef: float = 0.1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("timesteps", "num_envs", "batch_size"):
+            if getattr(self, name) < 1:
+                raise InvalidSetting(f"{name}={getattr(self, name)!r} must be at least 1.")
+        if not self.updates_per_step > 0.0:
+            raise InvalidSetting(f"updates_per_step={self.updates_per_step!r} must be above 0.")
+        if self.seed < 0:
+            raise InvalidSetting(f"seed={self.seed!r} must be at least 0.")
+
+
+@dataclass(frozen=True, eq=False)
+class Expert:
+    """What was trained.
+
+    Attributes:
+        network: the policy.
+        seconds: that training took.
+        settings: of it.
+    """
+
+    network: GaussianNetwork
+    seconds: float
+    settings: ExpertSettings = field(default_factory=ExpertSettings)
+
+
+def train_expert(
+    make_env: Callable[[], gym.Env[Any, Any]],
+    settings: ExpertSettings | None = None,
+    *,
+    progress: Callable[[int, float], None] | None = None,
+) -> Expert:
+    """Train on the reward of the environments.
+
+    Args:
+        make_env: makes one of the training environments.
+        settings: hyperparameters.
+        progress: called now and then with the steps done and the mean reward of the last 1000 steps.
+
+    Raises:
+        gymnasium.error.DependencyNotInstalled: without Stable-Baselines3.
+        UnsupportedPolicy: actions that are not in a ``Box`` of one dimension.
+    """
+    require_stable_baselines()
+    from stable_baselines3 import SAC
+    from stable_baselines3.common.callbacks import BaseCallback
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    settings = ExpertSettings() if settings is None else settings
+    window = max(1, 1000 // settings.num_envs)
+    every = max(1, settings.timesteps // settings.num_envs // 20)
+
+    class Report(BaseCallback):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rewards: list[float] = []
+
+        def _on_step(self) -> bool:
+            self.rewards.append(float(np.mean(self.locals["rewards"])))
+            if progress is not None and self.n_calls % every == 0:
+                progress(self.num_timesteps, float(np.mean(self.rewards[-window:])))
+            return True
+
+    envs = DummyVecEnv([make_env] * settings.num_envs)
+    try:
+        if not isinstance(envs.action_space, gym.spaces.Box):
+            raise InvalidSetting(f"Soft actor-critic needs actions in a Box, not {envs.action_space}.")
+        model = SAC(
+            "MlpPolicy",
+            envs,
+            learning_rate=settings.learning_rate,
+            batch_size=settings.batch_size,
+            gamma=settings.discount,
+            learning_starts=settings.learning_starts,
+            train_freq=1,
+            gradient_steps=max(1, round(settings.updates_per_step * settings.num_envs)),
+            ent_coef=f"auto_{settings.ent_coef}",
+            policy_kwargs={"net_arch": list(settings.hidden_sizes)},
+            seed=settings.seed,
+            device="cpu",
+        )
+        begun = time.perf_counter()
+        model.learn(settings.timesteps, callback=Report())
+        return Expert(network_of(model), time.perf_counter() - begun, settings)
+    finally:
+        envs.close()
+
+
+def reference_of(
+    expert: Expert, env: gym.Env[Any, Any], *, state: StateSource | None, n_episodes: int, about: Mapping[str, Any]
+) -> Reference:
+    """The expert's occupancy, with its return and that of uniformly random actions beside it.
+
+    Args:
+        expert: the trained policy.
+        env: the environment itself.
+        state: what the density is over.
+        n_episodes: to roll out, of each.
+        about: what else is to be known of the reference.
+    """
+    reference = Reference.from_rollouts(
+        expert.network, env, state=state, n_episodes=n_episodes, seed=expert.settings.seed
+    )
+    env.action_space.seed(expert.settings.seed)
+    uniform = CallablePolicy(lambda rows, actions: np.zeros(len(rows)), lambda row: env.action_space.sample())
+    random = roll_out(
+        uniform,
+        env,
+        n_episodes=n_episodes,
+        weighting=Weighting(1.0, find_horizon(env)),
+        seed=expert.settings.seed,
+    )
+    found = {
+        **reference.about,
+        "mean_return_of_random_actions": float(random.returns.mean()),
+        "training_seconds": round(expert.seconds, 1),
+        "training": {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(expert.settings).items()},
+        **about,
+    }
+    return replace(reference, about=found)

@@ -1,0 +1,98 @@
+"""Costs from booleans: environments that report which of their constraints hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, SupportsFloat
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils import RecordConstructorArgs
+
+from constrained_maxent.errors import DuplicateName, InvalidData, MissingCost
+
+
+class BooleanCosts(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """``info["constraints"]``, True where satisfied, as costs: 1.0 where violated, else 0.0.
+
+    The Real-World RL Suite reports its constraints so. Below ``TrackOccupancy``; a limit on the cost is then one on the
+    share of steps with a violation.
+
+    Every step's ``info`` gets ``cost_<name>`` for each constraint, and their sum in ``cost``. A constraint of several
+    entries is satisfied where all of them are.
+
+    Args:
+        env: reports ``info[key] = {name: bool, or an array of them}`` on every step.
+        key: of ``info``.
+        cost: the key of the sum, and what the others begin with.
+
+    Raises:
+        MissingCost: from ``step``, if there is no ``info[key]``.
+        InvalidData: from ``step``, if it is no mapping of booleans, or is empty.
+        DuplicateName: from ``step``, if ``info`` has such a cost already.
+
+    >>> from constrained_maxent.penalties import Quadratic
+    >>> from constrained_maxent.wrappers import CostConstraint, TrackOccupancy
+    >>> env = TrackOccupancy(BooleanCosts(gym.make("FrozenLake-v1")), episodes_per_batch=8)
+    >>> env = CostConstraint(env, "cost_speed", limit=0.01, penalty=Quadratic(beta=10.0), name="speed")
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], *, key: str = "constraints", cost: str = "cost") -> None:
+        RecordConstructorArgs.__init__(self, key=key, cost=cost)
+        gym.Wrapper.__init__(self, env)
+        self._key, self._cost = key, cost
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        violated = {name: float(not held) for name, held in satisfied(info, self._key).items()}
+        add_costs(info, violated, sum(violated.values()), self._cost)
+        return observation, reward, terminated, truncated, info
+
+
+def satisfied(info: Mapping[str, Any], key: str, *, n_rows: int | None = None) -> dict[str, Any]:
+    """Which constraints hold: a truth value each, or one per row.
+
+    Args:
+        info: of a step.
+        key: where they are.
+        n_rows: for vector environments, the number of sub-environments: the first axis of every entry.
+
+    Raises:
+        MissingCost, InvalidData: as in :class:`BooleanCosts`.
+    """
+    if key not in info:
+        known = ", ".join(sorted(name for name in info if not name.startswith("_"))) or "nothing"
+        raise MissingCost(
+            f"The environment reported no info[{key!r}] (it reported: {known}). The constraints must be there on every "
+            "step; give key= another name."
+        )
+    reported = info[key]
+    if not isinstance(reported, Mapping) or not reported:
+        raise InvalidData(f"info[{key!r}] must be a mapping of names to booleans, got {reported!r}.")
+    held: dict[str, Any] = {}
+    for name, value in reported.items():
+        if n_rows is not None and name.startswith("_"):
+            continue  # the mask of another entry
+        entries = np.asarray(value)
+        if entries.dtype != np.bool_ or entries.size == 0 or (n_rows is not None and entries.shape[:1] != (n_rows,)):
+            raise InvalidData(
+                f"info[{key!r}][{name!r}] must be True where the constraint is satisfied, or an array of such; got "
+                f"{value!r}."
+            )
+        held[name] = bool(entries.all()) if n_rows is None else entries.reshape(n_rows, -1).all(axis=1)
+    return held
+
+
+def add_costs(info: dict[str, Any], violated: Mapping[str, Any], total: Any, cost: str) -> None:
+    """Put costs and their sum into ``info``.
+
+    Raises:
+        DuplicateName: one of the keys is there.
+    """
+    costs = {f"{cost}_{name}": value for name, value in violated.items()} | {cost: total}
+    if taken := costs.keys() & info.keys():
+        raise DuplicateName(
+            f"The environment reports {', '.join(sorted(taken))} of its own: give BooleanCosts another cost=, for "
+            "example cost='violations'."
+        )
+    info |= costs

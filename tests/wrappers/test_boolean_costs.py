@@ -1,0 +1,100 @@
+"""Costs from booleans, True where satisfied, in scalar and vector environments."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from constrained_maxent.errors import DuplicateName, InvalidData, MissingCost
+from constrained_maxent.penalties import Quadratic
+from constrained_maxent.wrappers import BooleanCosts, CostConstraint, TrackOccupancy, vector
+
+MODES = [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP]
+# Three steps: speed holds in the first and last; of the two joints, one breaks its range in the second and third.
+REPORTS = [
+    {"constraints": {"speed": True, "range": np.array([True, True])}},
+    {"constraints": {"speed": False, "range": np.array([False, True])}},
+    {"constraints": {"speed": True, "range": np.array([True, False])}},
+]
+COSTS = [(0.0, 0.0, 0.0), (1.0, 1.0, 2.0), (0.0, 1.0, 1.0)]
+
+
+def reporting(scripted, reports=REPORTS):
+    return scripted.Playback(scripted.episode([0, 1, 2, 3], reports))
+
+
+def test_violations_cost_one_each(scripted):
+    infos = scripted.run(BooleanCosts(reporting(scripted)), [0, 0, 0])
+    assert [(i["cost_speed"], i["cost_range"], i["cost"]) for i in infos] == COSTS
+    assert all(type(info[key]) is float for info in infos for key in ("cost_speed", "cost"))
+
+
+def test_they_are_costs_to_the_constraints(scripted):
+    env = TrackOccupancy(BooleanCosts(reporting(scripted)), episodes_per_batch=1, horizon=3, discount=1.0)
+    env = CostConstraint(env, "cost_speed", limit=0.25, penalty=Quadratic(1.0), name="speed")
+    env = CostConstraint(env, limit=0.0, penalty=Quadratic(1.0))
+    report = scripted.run(env, [0, 0, 0])[-1]["batch"]
+    # One of three steps breaks the speed, and there are three violations in three steps.
+    assert report["constraints"] == pytest.approx({"speed": 1 / 3 - 0.25, "cost": 1.0})
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_in_vectors(scripted, mode):
+    env = SyncVectorEnv([lambda: reporting(scripted)] * 2, autoreset_mode=mode)
+    env = vector.TrackOccupancy(
+        vector.BooleanCosts(env), episodes_per_batch=2, horizon=3, discount=1.0, scale="truncated"
+    )
+    env = vector.CostConstraint(env, "cost_range", limit=0.0, penalty=Quadratic(1.0), name="range")
+    env = vector.CostConstraint(env, limit=0.0, penalty=Quadratic(1.0))
+    reports, log = scripted.drive(env, mode, lambda *_: 0, n_batches=2)
+    assert [report["constraints"] for report in reports] == [{"range": 2.0, "cost": 3.0}] * 2
+    first = [step.infos for step in log[:2]]
+    assert [infos["cost"].tolist() for infos in first] == [[0.0, 0.0], [2.0, 2.0]]
+    assert [infos["_cost_speed"].tolist() for infos in first] == [[True, True]] * 2
+
+
+def test_a_sub_environment_that_is_reset_has_no_cost(scripted):
+    def short():
+        return scripted.Playback(scripted.episode([0, 1], REPORTS[1:2]))
+
+    env = vector.BooleanCosts(SyncVectorEnv([lambda: reporting(scripted), short]))
+    env.reset()
+    env.step(np.zeros(2, dtype=int))
+    infos = env.step(np.zeros(2, dtype=int))[-1]
+    assert infos["cost"].tolist() == [2.0, 0.0]
+    for key in ("_cost", "_cost_speed", "_cost_range"):
+        assert infos[key].tolist() == [True, False]
+
+
+def test_other_names(scripted):
+    reports = [{"safe": {"x": False}, "cost": 5.0}]
+    env = BooleanCosts(scripted.Playback(scripted.episode([0, 1], reports)), key="safe", cost="violations")
+    (info,) = scripted.run(env, [0])
+    assert (info["cost"], info["violations"], info["violations_x"]) == (5.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("report", "error", "message"),
+    [
+        ({}, MissingCost, "no info\\['constraints'\\]"),
+        ({"constraints": True}, InvalidData, "mapping of names"),
+        ({"constraints": {}}, InvalidData, "mapping of names"),
+        ({"constraints": {"x": 0.5}}, InvalidData, "must be True where"),
+        ({"constraints": {"x": np.array([], dtype=bool)}}, InvalidData, "must be True where"),
+        ({"constraints": {"x": True}, "cost": 1.0}, DuplicateName, "cost='violations'"),
+    ],
+)
+@pytest.mark.parametrize("is_vector", [False, True])
+def test_refuses(scripted, report, error, message, is_vector):
+    def make():
+        return scripted.Playback(scripted.episode([0, 1], [report]))
+
+    env = vector.BooleanCosts(SyncVectorEnv([make])) if is_vector else BooleanCosts(make())
+    env.reset()
+    with pytest.raises(error, match=message):
+        env.step(np.zeros(1, dtype=int) if is_vector else 0)
+
+
+def test_its_arguments_are_in_the_spec():
+    env = BooleanCosts(gym.make("FrozenLake-v1"), key="safe", cost="violations")
+    assert env.spec.additional_wrappers[-1].kwargs == {"key": "safe", "cost": "violations"}
