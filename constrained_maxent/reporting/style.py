@@ -14,7 +14,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from constrained_maxent.errors import InvalidData
+from constrained_maxent.errors import InvalidData, NonFiniteValue
 from constrained_maxent.types import FloatArray
 
 DPI = 150
@@ -40,3 +40,13 @@ def numbers(name: str, values: ArrayLike) -> FloatArray:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidData(f"{name} must be an array of numbers.") from None
+
+
+def episodes_of(name: str, values: ArrayLike, width: int) -> FloatArray:
+    """An array of episodes, ``(n_episodes, n_steps, width)``, checked; NaN stands where one ended early."""
+    episodes = numbers(name, values)
+    if episodes.ndim != 3 or episodes.shape[2] != width or not episodes.size:
+        raise InvalidData(f"{name} has shape {episodes.shape}, expected (n_episodes, n_steps, {width}), not empty.")
+    if np.isinf(episodes).any():
+        raise NonFiniteValue(f"{name} has an infinite entry.")
+    return episodes
