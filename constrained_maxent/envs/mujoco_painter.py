@@ -31,12 +31,12 @@ class Trace:
     Attributes:
         points: ``(n, 3)`` [m].
         colours: of the segments between them, red, green, blue and opacity in [0, 1], ``(n - 1, 4)``.
-        radius: half its thickness [m].
+        width: of the line [pixels].
     """
 
     points: FloatArray
     colours: FloatArray
-    radius: float
+    width: float
 
 
 class MujocoPainter:
@@ -99,12 +99,13 @@ class MujocoPainter:
 
     def _add(self, trace: Trace) -> None:
         segments = list(zip(trace.points[:-1], trace.points[1:], trace.colours, strict=True))[-LONGEST_TRACE:]
+        # MuJoCo draws lines twice as bright as it is told, whatever the light.
+        half = np.array([0.5, 0.5, 0.5, 1.0])
         for start, end, colour in segments:
             geom = self._scene.geoms[self._scene.ngeom]
-            capsule = mujoco.mjtGeom.mjGEOM_CAPSULE.value
-            mujoco.mjv_initGeom(geom, capsule, np.zeros(3), np.zeros(3), np.zeros(9), colour.astype(np.float32))
-            mujoco.mjv_connector(geom, capsule, trace.radius, start, end)
-            geom.emission = 1.0  # it shows its colour, not the light
+            line = mujoco.mjtGeom.mjGEOM_LINE.value  # a tenth of the time of tubes, where OpenGL runs on the CPU
+            mujoco.mjv_initGeom(geom, line, np.zeros(3), np.zeros(3), np.zeros(9), (half * colour).astype(np.float32))
+            mujoco.mjv_connector(geom, line, trace.width, start, end)
             self._scene.ngeom += 1
 
     def show(self, data: Any) -> None:

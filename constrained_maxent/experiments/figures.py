@@ -128,10 +128,13 @@ def below_tracker(env: VectorEnv, agent: PGP) -> VectorEnv:
     Raises:
         InvalidRun: a wrapper above them changes what the policy observes.
     """
+    layer: Any = env
     inner: Any = env
-    while "tracker" not in inner.__dict__ and "env" in inner.__dict__:
-        inner = inner.env
-    inner = inner.env if "tracker" in inner.__dict__ else env
+    while "env" in layer.__dict__:
+        # The wrappers of objective and constraints know the tracker as well; it belongs to the lowest of them.
+        if "tracker" in layer.__dict__:
+            inner = layer.env
+        layer = layer.env
     if inner.single_observation_space != single_spaces(agent.env)[0]:
         raise InvalidRun(
             "The policy cannot act without the wrappers that track the occupancy: wrap observations below them."

@@ -47,9 +47,9 @@ def cartpole_strip_figure(
         raise InvalidData("There is nothing to draw: give at least one episode and one time.")
     norm = scene.tracer_norm(np.concatenate(list(rows.values())))
     left, right, bottom, top = scene.frame
-    width = 1.9
+    width = 2.2
     height = width * (top - bottom) / (right - left)
-    figure = blank_figure(width * len(times) + 1.1, (height + 0.08) * len(rows) + 0.3 + (0.3 if title else 0.0))
+    figure = blank_figure(width * len(times) + 0.4, (height + 0.08) * len(rows) + 0.75 + (0.2 if title else 0.0))
     grid = figure.subplots(len(rows), len(times), squeeze=False)
     for (name, states), line in zip(rows.items(), grid, strict=True):
         line[0].set_ylabel(name, fontsize=9, parse_math=False)
@@ -65,8 +65,8 @@ def cartpole_strip_figure(
                 for artist in [*axes.lines, *axes.patches]:
                     artist.set_visible(False)
                 axes.text(0.5, 0.5, "ended", transform=axes.transAxes, ha="center", va="center", color=GREY)
-    bar = figure.colorbar(ScalarMappable(norm, ON_LIGHT), ax=grid, aspect=12 * len(rows), pad=0.01, fraction=0.05)
-    bar.set_label("angular velocity [rad/s]", fontsize=9)
+    bar = figure.colorbar(ScalarMappable(norm, ON_LIGHT), ax=grid, location="bottom", aspect=50, shrink=0.4, pad=0.02)
+    bar.set_label(scene.tracer_label, fontsize=9)
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=8, length=2)
     if title is not None:
@@ -114,8 +114,8 @@ def cartpole_motion_figure(
     ]
     figure = curves_figure(panels, title=title)
     n = len(tables)
+    reach = max(abs(bound) for axes in figure.axes[:n] for bound in axes.get_ylim())
     for axes in figure.axes[:n]:
-        reach = 1.1 * max(slider_limit, *(float(np.nanmax(np.abs(table), initial=0.0)) for table in positions.values()))
         axes.set_ylim(-reach, reach)
     for axes in figure.axes[n:]:
         axes.set_ylim(0.0, 1.02 * np.pi)

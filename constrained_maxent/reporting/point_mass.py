@@ -58,7 +58,7 @@ def visit_maps_figure(
         table = np.ma.masked_equal(100.0 * share.T, 0.0)
         mesh = axes.pcolormesh(edges, edges, table, cmap=sequential_colours(), norm=norm, zorder=1, rasterized=True)
     assert mesh is not None
-    bar = figure.colorbar(mesh, ax=axes_row, aspect=25, pad=0.02)
+    bar = figure.colorbar(mesh, ax=axes_row, aspect=25, shrink=0.9, pad=0.02)
     bar.set_label("share of steps in a cell [%]", fontsize=9)
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=8)
@@ -85,7 +85,7 @@ def action_arrows_figure(
     *,
     reference: ActionFunction | None = None,
     n_starts: int = 8,
-    every: int = 20,
+    every: int = 25,
     title: str | None = None,
 ) -> Figure:
     """Draw trajectories with the policy's actions as arrows, and what a reference would do there in grey.
@@ -142,7 +142,7 @@ def action_arrows_figure(
 
 def _tables(scene: PointMassScene, names: list[str], title: str | None) -> tuple[Figure, list[Axes]]:
     """Empty tables beside each other."""
-    figure = blank_figure(3.4 * len(names) + 0.9, 3.8 + (0.3 if title else 0.0))
+    figure = blank_figure(3.4 * len(names) + 0.9, 3.6 + (0.3 if title else 0.0))
     axes_row: list[Axes] = list(figure.subplots(1, len(names), squeeze=False, sharey=True)[0])
     edge = 1.03 * scene.reach
     for axes, name in zip(axes_row, names, strict=True):

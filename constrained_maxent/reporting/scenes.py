@@ -38,6 +38,8 @@ class Scene(ABC):
     """What colours the tracer, with its unit."""
     is_signed: ClassVar[bool]
     """Whether that may be negative."""
+    image_size: ClassVar[tuple[int, int]]
+    """Width and height of films [pixels]."""
 
     model: Any
     """The ``mujoco.MjModel``."""
@@ -76,14 +78,13 @@ class Scene(ABC):
 
     def draw_tracer(self, axes: Axes, norm: Normalize, *, width: float = 1.3) -> Move:
         """Draw the traced point's path, at first empty, and return what gives it states ``(n, n_state)``."""
-        path = LineCollection([], cmap=ON_LIGHT, norm=norm, linewidths=width, capstyle="round", zorder=3, gid="tracer")
+        path = LineCollection([], cmap=ON_LIGHT, norm=norm, linewidths=width, zorder=3, gid="tracer")
         axes.add_collection(path, autolim=False)
 
         def show(states: FloatArray) -> None:
             points = self.projected(self.traced(states))
             path.set_segments(list(np.stack([points[:-1], points[1:]], axis=1)))
             path.set_array(self.tracer_values(states)[1:])
-            path.set_alpha(np.linspace(0.3, 1.0, max(len(points) - 1, 1))[: len(points) - 1].tolist())  # the past fades
 
         return show
 
@@ -100,6 +101,7 @@ class CartpoleScene(Scene):
 
     tracer_label: ClassVar[str] = "angular velocity of the pole [rad/s]"
     is_signed: ClassVar[bool] = True
+    image_size: ClassVar[tuple[int, int]] = (864, 480)  # MuJoCo's camera has to see the pole at the ends of the rail
 
     slider_limit: float
     """Where the cost begins [m]."""
@@ -123,7 +125,8 @@ class CartpoleScene(Scene):
 
     @property
     def frame(self) -> tuple[float, float, float, float]:
-        width = max(float(self.model.geom("rail1").size[1]), self.slider_limit) + self.cart_size[0] + 0.05
+        # A pole that lies flat at the end of the rail is still in sight.
+        width = max(float(self.model.geom("rail1").size[1]), self.slider_limit) + self.pole_length + 0.1
         height = self.pole_length + float(self.model.geom("pole_1").size[0]) + 0.1
         return -width, width, self.hinge_height - height, self.hinge_height + height
 
@@ -166,6 +169,7 @@ class PointMassScene(Scene):
 
     tracer_label: ClassVar[str] = "speed [m/s]"
     is_signed: ClassVar[bool] = False
+    image_size: ClassVar[tuple[int, int]] = (480, 480)
 
     @property
     def reach(self) -> float:

@@ -21,10 +21,10 @@ from constrained_maxent.types import FloatArray
 
 Image = NDArray[np.uint8]
 
-# Segments of a path: more cannot be told apart, and each is a body for MuJoCo.
-TRACE_SEGMENTS = 500
-# Half the thickness of a path, as a share of the scene's height.
-TRACE_THICKNESS = 0.004
+# Segments of a path: more cannot be told apart, and each is a geometry for MuJoCo.
+TRACE_SEGMENTS = 300
+# Width of a path, as a share of the image's height.
+TRACE_WIDTH = 0.006
 
 
 class MujocoFrames:
@@ -45,6 +45,7 @@ class MujocoFrames:
         from constrained_maxent.envs.mujoco_painter import MujocoPainter, Trace
 
         self._scene, self._norm, self._mujoco, self._trace = scene, norm, mujoco, Trace
+        self._line_width = max(1.0, TRACE_WIDTH * height)
         self._data = mujoco.MjData(scene.model)
         self._painter = MujocoPainter(scene.model, width=width, height=height)
         self._painter.image(self._data)  # whether it can is only known by trying
@@ -55,9 +56,7 @@ class MujocoFrames:
         data.qpos[:] = scene.qpos(states[-1:])[0]
         self._mujoco.mj_forward(scene.model, data)
         colours = np.asarray(ON_DARK(self._norm(scene.tracer_values(states)[1:])), dtype=np.float64)
-        bottom, top = scene.frame[2:]
-        radius = TRACE_THICKNESS * (top - bottom)
-        trace = self._trace(scene.traced(states), colours, radius) if len(states) > 1 else None
+        trace = self._trace(scene.traced(states), colours, self._line_width) if len(states) > 1 else None
         return self._painter.image(data, trace=trace)
 
     def close(self) -> None:
@@ -73,7 +72,7 @@ class MatplotlibFrames:
         self._canvas = FigureCanvasAgg(figure)
         axes = figure.add_axes((0.02, 0.02, 0.96, 0.96))
         self._move, self._show = scene.draw(axes), scene.draw_tracer(axes, norm, width=1.8)
-        self._clock = figure.text(0.04, 0.93, "", color=INK, fontsize=11)
+        self._clock = axes.text(0.03, 0.96, "", transform=axes.transAxes, va="top", color=INK, fontsize=11)
 
     def image(self, states: FloatArray, time: float) -> Image:
         """The last of the states ``(n, n_state)`` with the path of all; uint8 (height, width, 3)."""
@@ -89,17 +88,21 @@ class MatplotlibFrames:
 
 
 def open_frames(
-    scene: Scene, norm: Normalize, *, width: int = 640, height: int = 480
+    scene: Scene, norm: Normalize, *, width: int | None = None, height: int | None = None
 ) -> tuple[MujocoFrames | MatplotlibFrames, str | None]:
     """What draws a scene here: MuJoCo where it can, else Matplotlib with the reason why not.
 
-    Raises:
-        InvalidSetting: width or height below 1.
+    Args:
+        scene: the scene.
+        norm: the scale of the path's colours.
+        width, height: of images [pixels]; the scene's own if not given.
+
     """
+    size = {"width": width or scene.image_size[0], "height": height or scene.image_size[1]}
     try:
-        return MujocoFrames(scene, norm, width=width, height=height), None
+        return MujocoFrames(scene, norm, **size), None
     except DependencyNotInstalled as error:
-        return MatplotlibFrames(scene, norm, width=width, height=height), str(error)
+        return MatplotlibFrames(scene, norm, **size), str(error)
 
 
 def film(
