@@ -89,6 +89,8 @@ class MujocoPainter:
             mujoco.mjtCatBit.mjCAT_ALL.value,
             self._scene,
         )
+        # Each light that casts shadows would draw a line once more, and twice as bright.
+        self._scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW.value] = trace is None
         if trace is not None:
             self._add(trace)
         viewport = mujoco.MjrRect(0, 0, self.width, self.height)
@@ -99,12 +101,10 @@ class MujocoPainter:
 
     def _add(self, trace: Trace) -> None:
         segments = list(zip(trace.points[:-1], trace.points[1:], trace.colours, strict=True))[-LONGEST_TRACE:]
-        # MuJoCo draws lines twice as bright as it is told, whatever the light.
-        half = np.array([0.5, 0.5, 0.5, 1.0])
         for start, end, colour in segments:
             geom = self._scene.geoms[self._scene.ngeom]
             line = mujoco.mjtGeom.mjGEOM_LINE.value  # a tenth of the time of tubes, where OpenGL runs on the CPU
-            mujoco.mjv_initGeom(geom, line, np.zeros(3), np.zeros(3), np.zeros(9), (half * colour).astype(np.float32))
+            mujoco.mjv_initGeom(geom, line, np.zeros(3), np.zeros(3), np.zeros(9), colour.astype(np.float32))
             mujoco.mjv_connector(geom, line, trace.width, start, end)
             self._scene.ngeom += 1
 

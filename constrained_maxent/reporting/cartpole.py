@@ -49,7 +49,7 @@ def cartpole_strip_figure(
     left, right, bottom, top = scene.frame
     width = 2.2
     height = width * (top - bottom) / (right - left)
-    figure = blank_figure(width * len(times) + 0.4, (height + 0.08) * len(rows) + 0.75 + (0.2 if title else 0.0))
+    figure = blank_figure(width * len(times) + 0.4, (height + 0.08) * len(rows) + 0.95 + (0.2 if title else 0.0))
     grid = figure.subplots(len(rows), len(times), squeeze=False)
     for (name, states), line in zip(rows.items(), grid, strict=True):
         line[0].set_ylabel(name, fontsize=9, parse_math=False)

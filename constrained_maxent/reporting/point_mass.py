@@ -142,7 +142,7 @@ def action_arrows_figure(
 
 def _tables(scene: PointMassScene, names: list[str], title: str | None) -> tuple[Figure, list[Axes]]:
     """Empty tables beside each other."""
-    figure = blank_figure(3.4 * len(names) + 0.9, 3.6 + (0.3 if title else 0.0))
+    figure = blank_figure(3.4 * len(names) + 0.9, 4.0 + (0.3 if title else 0.0))
     axes_row: list[Axes] = list(figure.subplots(1, len(names), squeeze=False, sharey=True)[0])
     edge = 1.03 * scene.reach
     for axes, name in zip(axes_row, names, strict=True):

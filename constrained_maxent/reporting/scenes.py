@@ -22,7 +22,7 @@ from constrained_maxent.types import FloatArray
 
 # Blue against orange, which colour-blind people tell apart; the middle stands out from what is behind it.
 ON_LIGHT = LinearSegmentedColormap.from_list("on light", ["#56B4E9", "#0072B2", INK, "#D55E00", "#E69F00"])
-ON_DARK = LinearSegmentedColormap.from_list("on dark", ["#56B4E9", "#CFE8F7", "#F7F7F7", "#FBE3B0", "#E69F00"])
+ON_DARK = LinearSegmentedColormap.from_list("on dark", ["#3DA5FF", "#86C9F7", "#F7F7F7", "#F7C65A", "#FF9A00"])
 
 WOOD, METAL = "#C9A27A", "#6B7B8C"
 

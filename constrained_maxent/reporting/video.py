@@ -56,8 +56,7 @@ class MujocoFrames:
         data.qpos[:] = scene.qpos(states[-1:])[0]
         self._mujoco.mj_forward(scene.model, data)
         colours = np.asarray(ON_DARK(self._norm(scene.tracer_values(states)[1:])), dtype=np.float64)
-        trace = self._trace(scene.traced(states), colours, self._line_width) if len(states) > 1 else None
-        return self._painter.image(data, trace=trace)
+        return self._painter.image(data, trace=self._trace(scene.traced(states), colours, self._line_width))
 
     def close(self) -> None:
         """Free what belongs to OpenGL."""
