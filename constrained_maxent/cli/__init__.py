@@ -1,4 +1,4 @@
-"""``cmaxent``: train, evaluate, certify and plot, solve problems exactly, and reproduce the paper's studies."""
+"""``cmaxent``: train, evaluate, certify, plot and film, solve problems exactly, and reproduce the paper's studies."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from constrained_maxent.cli.reference import ReferenceCommand
 from constrained_maxent.cli.reproduce import Reproduce
 from constrained_maxent.cli.runs import Certify, Plot
 from constrained_maxent.cli.train import Train
+from constrained_maxent.cli.video import Video
 from constrained_maxent.errors import ConstrainedMaxentError
 
 Command = (
     Annotated[Train, tyro.conf.subcommand(name="train")]
     | Annotated[Evaluate, tyro.conf.subcommand(name="evaluate")]
     | Annotated[Plot, tyro.conf.subcommand(name="plot")]
+    | Annotated[Video, tyro.conf.subcommand(name="video")]
     | Annotated[Certify, tyro.conf.subcommand(name="certify")]
     | Annotated[Solve, tyro.conf.subcommand(name="solve")]
     | Annotated[Plan, tyro.conf.subcommand(name="plan")]
@@ -66,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print(f"cmaxent {version('constrained-maxent')}", highlight=False)
         return 0
     try:
-        command: Train | Evaluate | Plot | Certify | Solve | Plan | Reproduce | ReferenceCommand = tyro.cli(
+        command: Train | Evaluate | Plot | Video | Certify | Solve | Plan | Reproduce | ReferenceCommand = tyro.cli(
             Command,
             prog="cmaxent",
             description="Constrained maximum-entropy exploration. cmaxent --version prints the version.",

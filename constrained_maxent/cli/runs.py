@@ -21,7 +21,7 @@ from constrained_maxent.experiments.training import load_agent, load_config
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """Draw the figures of a run again: curves, and occupancy with policy arrows on lakes."""
+    """Draw the figures of a run again: curves, and what the policy does on lakes, cartpole and point mass."""
 
     run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Folder of a run."""

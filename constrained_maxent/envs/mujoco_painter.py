@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,29 @@ from numpy.typing import NDArray
 
 from constrained_maxent.envs.mujoco_import import mujoco
 from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.types import FloatArray
 
 WITHOUT_DISPLAY = (
     "Without a display, install EGL (Debian, Ubuntu: `apt-get install libegl1`) and set MUJOCO_GL=egl before Python "
     'starts; then render_mode="rgb_array" works.'
 )
+
+MODEL_GEOMS, LONGEST_TRACE = 2000, 2000
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """A path in space.
+
+    Attributes:
+        points: ``(n, 3)`` [m].
+        colours: of the segments between them, red, green, blue and opacity in [0, 1], ``(n - 1, 4)``.
+        width: of the line [pixels].
+    """
+
+    points: FloatArray
+    colours: FloatArray
+    width: float
 
 
 class MujocoPainter:
@@ -44,11 +63,16 @@ class MujocoPainter:
         self._gl: Any = None
         self._window: Any = None
 
-    def image(self, data: Any) -> NDArray[np.uint8]:
-        """Draw an ``mujoco.MjData``: uint8 (height, width, 3)."""
+    def image(self, data: Any, *, trace: Trace | None = None) -> NDArray[np.uint8]:
+        """Draw an ``mujoco.MjData``: uint8 (height, width, 3).
+
+        Args:
+            data: what to draw.
+            trace: a path to draw with it. Of more than ``LONGEST_TRACE`` segments, the last ones are drawn.
+        """
         if self._gl is None:
             self._gl, self._context = self._open()
-            self._scene = mujoco.MjvScene(self.model, maxgeom=2000)
+            self._scene = mujoco.MjvScene(self.model, maxgeom=MODEL_GEOMS + LONGEST_TRACE)
             self._options, self._perturbation = mujoco.MjvOption(), mujoco.MjvPerturb()
             self._camera = mujoco.MjvCamera()
             if self.model.ncam:
@@ -65,11 +89,24 @@ class MujocoPainter:
             mujoco.mjtCatBit.mjCAT_ALL.value,
             self._scene,
         )
+        # Each light that casts shadows would draw a line once more, and twice as bright.
+        self._scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW.value] = trace is None
+        if trace is not None:
+            self._add(trace)
         viewport = mujoco.MjrRect(0, 0, self.width, self.height)
         upside_down = np.empty((self.height, self.width, 3), dtype=np.uint8)
         mujoco.mjr_render(viewport, self._scene, self._context)
         mujoco.mjr_readPixels(upside_down, None, viewport, self._context)
         return np.ascontiguousarray(upside_down[::-1])
+
+    def _add(self, trace: Trace) -> None:
+        segments = list(zip(trace.points[:-1], trace.points[1:], trace.colours, strict=True))[-LONGEST_TRACE:]
+        for start, end, colour in segments:
+            geom = self._scene.geoms[self._scene.ngeom]
+            line = mujoco.mjtGeom.mjGEOM_LINE.value  # a tenth of the time of tubes, where OpenGL runs on the CPU
+            mujoco.mjv_initGeom(geom, line, np.zeros(3), np.zeros(3), np.zeros(9), colour.astype(np.float32))
+            mujoco.mjv_connector(geom, line, trace.width, start, end)
+            self._scene.ngeom += 1
 
     def show(self, data: Any) -> None:
         """Draw an ``mujoco.MjData`` in a window, always the same object."""

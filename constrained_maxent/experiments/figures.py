@@ -2,31 +2,46 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from constrained_maxent.agents import PGP
-from constrained_maxent.agents.rollouts import Environment
+from constrained_maxent.agents.rollouts import Environment, single_spaces
 from constrained_maxent.errors import InvalidRun
 from constrained_maxent.evaluation import exact_problem
 from constrained_maxent.evaluation.exact import with_dynamics
-from constrained_maxent.experiments.environments import make_environment
+from constrained_maxent.experiments.environments import VectorEnv, make_environment
 from constrained_maxent.experiments.run_folder import RunFolder
+from constrained_maxent.experiments.settings import TrainSettings
 from constrained_maxent.experiments.training import load_agent, load_config
+from constrained_maxent.occupancy.spaces import as_rows
 from constrained_maxent.types import FloatArray
 from constrained_maxent.wrappers import find_tracker
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from constrained_maxent.reporting.scenes import CartpoleScene, PointMassScene
+
+N_EPISODES = 30
+"""Fresh episodes behind a picture (paper, point mass)."""
+UNLIMITED_EPISODE = 10.0
+"""How much is shown of episodes without a time limit [s]."""
+
 
 def draw_run(folder: RunFolder) -> list[Path]:
-    """Write ``training.png`` and, for a tabular policy on a lake, ``occupancy.png`` into the folder.
+    """Write ``training.png`` and, where there is one, the picture of what the policy does into the folder.
+
+    That is ``occupancy.png`` for a tabular policy on a lake; ``strip.png`` and ``motion.png`` for the cartpole, and
+    ``visits.png`` and ``actions.png`` for the point mass, from 30 fresh episodes.
 
     Returns:
         The files written.
@@ -46,9 +61,131 @@ def draw_run(folder: RunFolder) -> list[Path]:
         occupancy = _occupancy(agent, title=f"{env_id}, iteration {agent.iteration}")
         if occupancy is not None:
             figures[folder.occupancy_figure_path] = occupancy
+        figures |= _pictures(folder, env_id, settings, agent)
     for path, figure in figures.items():
         figure.savefig(path)
     return list(figures)
+
+
+@dataclass(frozen=True, eq=False)
+class Episodes:
+    """Fresh episodes from their starts on, side by side; NaN from where one ended before the others.
+
+    Attributes:
+        states: physical states, the first and the one after each step, ``(n_episodes, n_steps + 1, n_state)``.
+        actions: taken in all of them but the last, ``(n_episodes, n_steps, n_actions)``.
+        timestep: between states [s].
+    """
+
+    states: FloatArray
+    actions: FloatArray
+    timestep: float
+
+
+def roll_out(
+    env_id: str, settings: TrainSettings, agent: PGP, *, n_episodes: int = 1, seconds: float | None = None, seed: int
+) -> Episodes:
+    """Fresh whole episodes of a policy on the cartpole or the point mass.
+
+    Args:
+        env_id, settings: of the run.
+        agent: whose policy acts; it is left as it is.
+        n_episodes: how many, side by side.
+        seconds: instead, as many as last so long together.
+        seed: of environment and actions.
+
+    Raises:
+        InvalidSetting, InvalidRun: the environment cannot be made so.
+    """
+    kwargs = {**settings.environment_kwargs(), "staggered_starts": False, "autoreset_mode": "NextStep"}
+    limits: dict[str, Any] = {"episodes_per_batch": None, "steps_per_batch": None}
+    fresh = replace(settings, env_kwargs=json.dumps(kwargs), **limits)
+    if seconds is not None:
+        with closing(make_environment(env_id, replace(fresh, num_envs=1))) as env:
+            bare: Any = env.unwrapped
+            n_episodes = max(1, math.ceil(seconds / (bare.horizon * _timestep(env)))) if bare.horizon else 1
+    with closing(make_environment(env_id, replace(fresh, num_envs=n_episodes))) as env:
+        bare = env.unwrapped
+        timestep = _timestep(env)
+        n_steps = bare.horizon or math.ceil((seconds or UNLIMITED_EPISODE) / timestep)
+        inner, rng = below_tracker(env, agent), np.random.default_rng(seed)
+        observations, infos = inner.reset(seed=seed)
+        states, actions = [infos["state"]], []
+        running = np.ones((n_episodes, 1), dtype=bool)
+        for _ in range(n_steps):
+            raw = agent.policy.sample(as_rows(inner.single_observation_space, observations), rng)
+            taken = agent.policy.to_env(raw)
+            observations, _, terminated, truncated, infos = inner.step(taken)
+            actions.append(np.where(running, taken, np.nan))
+            states.append(np.where(running & ~infos["physics_error"][:, None], infos["state"], np.nan))
+            running = running & ~(terminated | truncated)[:, None]
+    return Episodes(np.stack(states, axis=1), np.stack(actions, axis=1), timestep)
+
+
+def below_tracker(env: VectorEnv, agent: PGP) -> VectorEnv:
+    """The environment without the wrappers that estimate the occupancy, for they would spend time on it.
+
+    Raises:
+        InvalidRun: a wrapper above them changes what the policy observes.
+    """
+    layer: Any = env
+    inner: Any = env
+    while "env" in layer.__dict__:
+        # The wrappers of objective and constraints know the tracker as well; it belongs to the lowest of them.
+        if "tracker" in layer.__dict__:
+            inner = layer.env
+        layer = layer.env
+    if inner.single_observation_space != single_spaces(agent.env)[0]:
+        raise InvalidRun(
+            "The policy cannot act without the wrappers that track the occupancy: wrap observations below them."
+        )
+    bare: VectorEnv = inner
+    return bare
+
+
+def scene_of(env: Environment) -> CartpoleScene | PointMassScene | None:
+    """The scene of a cartpole or a point mass; ``None`` for other environments."""
+    bare: Any = env.unwrapped
+    module = type(bare).__module__  # asking for the classes would load MuJoCo for every lake
+    if module == "constrained_maxent.envs.cartpole":
+        from constrained_maxent.reporting.scenes import CartpoleScene
+
+        return CartpoleScene(model=bare.model, slider_limit=bare.formulas.slider_limit)
+    if module == "constrained_maxent.envs.point_mass":
+        from constrained_maxent.reporting.scenes import PointMassScene
+
+        return PointMassScene(model=bare.model)
+    return None
+
+
+def _timestep(env: VectorEnv) -> float:
+    """Time between two states [s]."""
+    bare: Any = env.unwrapped
+    bare.reset(seed=0)
+    bare.step(np.zeros(bare.action_space.shape, dtype=np.float32))
+    return float(bare.states.time[0])
+
+
+def _pictures(folder: RunFolder, env_id: str, settings: TrainSettings, agent: PGP) -> dict[Path, Figure]:
+    """Cartpole and point mass: what the policy does in fresh episodes."""
+    scene: Any = scene_of(agent.env)
+    if scene is None:
+        return {}
+    from constrained_maxent.reporting import cartpole, point_mass
+    from constrained_maxent.reporting.scenes import CartpoleScene
+
+    episodes = roll_out(env_id, settings, agent, n_episodes=N_EPISODES, seed=settings.seed)
+    name, timestep = f"iteration {agent.iteration}", episodes.timestep
+    if isinstance(scene, CartpoleScene):
+        strip = cartpole.cartpole_strip_figure(scene, {name: episodes.states[0]}, timestep=timestep, title=env_id)
+        motion = cartpole.cartpole_motion_figure(
+            {name: episodes.states}, timestep=timestep, slider_limit=scene.slider_limit, title=env_id
+        )
+        return {folder.strip_path: strip, folder.motion_path: motion}
+    visits = point_mass.visit_maps_figure(scene, {name: episodes.states}, title=env_id)
+    moves = (episodes.states[:, :-1], episodes.actions)
+    actions = point_mass.action_arrows_figure(scene, {name: moves}, title=env_id)
+    return {folder.visits_path: visits, folder.actions_path: actions}
 
 
 def _references(folder: RunFolder) -> dict[str, float]:

@@ -15,7 +15,8 @@ from constrained_maxent.errors import InvalidRun
 from constrained_maxent.types import FloatArray
 
 RESULTS = ("config.json", "metrics.csv", "checkpoint.pt", "summary.json", "evaluation.json")
-FIGURES = ("training.png", "occupancy.png")
+FIGURES = ("training.png", "occupancy.png", "strip.png", "motion.png", "visits.png", "actions.png")
+VIDEO = "video.mp4"
 
 
 class RunFolder:
@@ -23,7 +24,7 @@ class RunFolder:
 
     ``config.json`` holds the settings, ``metrics.csv`` and ``events.out.tfevents.*`` (TensorBoard) the curves,
     ``checkpoint.pt`` the agent, ``summary.json`` the result, ``evaluation.json`` fresh rollouts of the last policy;
-    figures are ``*.png``.
+    figures are ``*.png``, the film is ``video.mp4``.
 
     Args:
         path: the folder.
@@ -36,7 +37,9 @@ class RunFolder:
         self.checkpoint_path = self.path / "checkpoint.pt"
         self.summary_path = self.path / "summary.json"
         self.evaluation_path = self.path / "evaluation.json"
-        self.training_figure_path, self.occupancy_figure_path = (self.path / name for name in FIGURES)
+        self.training_figure_path, self.occupancy_figure_path = (self.path / name for name in FIGURES[:2])
+        self.strip_path, self.motion_path, self.visits_path, self.actions_path = (self.path / n for n in FIGURES[2:])
+        self.video_path = self.path / VIDEO
 
     def create(self, *, overwrite: bool = False) -> None:
         """Make the folder.
@@ -55,7 +58,7 @@ class RunFolder:
                 + "take another --out, or replace it with --overwrite."
             )
         self.path.mkdir(parents=True, exist_ok=True)
-        for pattern in (*RESULTS, *FIGURES, "events.out.tfevents.*"):
+        for pattern in (*RESULTS, *FIGURES, VIDEO, "events.out.tfevents.*"):
             for file in self.path.glob(pattern):
                 file.unlink()
 

@@ -1,20 +1,22 @@
-"""Curves of several settings in a grid of panels, each the mean over seeds within a band of one standard deviation."""
+"""Curves of several settings in a grid of panels, each the mean over seeds within a band."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from constrained_maxent.errors import InvalidData, NonFiniteValue
-from constrained_maxent.reporting.figures import GREY, INK, blank_figure
+from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
+from constrained_maxent.reporting.style import GREY, INK, blank_figure
 from constrained_maxent.types import FloatArray
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Okabe and Ito."""
+Band = Literal["deviation", "interval"]
 LINES = ("--", ":", "-.", (0, (8, 2)))
 
 
@@ -41,7 +43,8 @@ class Panel:
         curves: drawn in it.
         title: above it.
         xlabel, ylabel: beside it.
-        lines: horizontal lines by label, such as the optimum or a limit.
+        lines: horizontal lines by label, such as the optimum or a limit; several of one label for both sides of one.
+        marks: where vertical lines stand, such as the iterations of snapshots.
         xscale, yscale: Matplotlib's names: ``"linear"``, ``"log"`` or ``"symlog"`` (linear between -1 and 1).
     """
 
@@ -49,22 +52,28 @@ class Panel:
     title: str = ""
     xlabel: str = ""
     ylabel: str = ""
-    lines: Mapping[str, float] = field(default_factory=dict)
+    lines: Mapping[str, float | Sequence[float]] = field(default_factory=dict)
+    marks: Sequence[float] = ()
     xscale: str = "linear"
     yscale: str = "linear"
 
 
-def curves_figure(panels: Sequence[Sequence[Panel]], *, title: str | None = None) -> Figure:
-    """Draw mean ± one standard deviation over seeds, with one legend for all panels below them.
+def curves_figure(panels: Sequence[Sequence[Panel]], *, band: Band = "deviation", title: str | None = None) -> Figure:
+    """Draw means over seeds within bands, with one legend for all panels below them.
 
     Args:
         panels: by row; all rows equally long.
+        band: what is around a mean: one standard deviation of the seeds to both sides (``"deviation"``), or the 95 %
+            interval of the mean by Student's t distribution (``"interval"``); of one seed, nothing.
         title: above the figure.
 
     Raises:
         InvalidData: no panels, rows of different lengths, or values whose shape does not fit ``x``.
-        NonFiniteValue: a line is NaN or infinite.
+        InvalidSetting: unknown band.
+        NonFiniteValue: a line or a mark is NaN or infinite.
     """
+    if band not in get_args(Band):
+        raise InvalidSetting(f"band={band!r} must be one of {', '.join(get_args(Band))}.")
     if not panels or not panels[0] or len({len(row) for row in panels}) > 1:
         raise InvalidData("panels must be rows of equal length, with at least one panel.")
     labels = list(dict.fromkeys(curve.label for row in panels for panel in row for curve in panel.curves))
@@ -76,14 +85,19 @@ def curves_figure(panels: Sequence[Sequence[Panel]], *, title: str | None = None
     for axes, panel in zip(grid.reshape(-1), [panel for row in panels for panel in row], strict=True):
         for curve in panel.curves:
             colour = COLOURS[labels.index(curve.label) % len(COLOURS)]
-            x, mean, deviation = _moments(curve)
-            axes.fill_between(x, mean - deviation, mean + deviation, color=colour, alpha=0.2, linewidth=0)
+            x, mean, half = _moments(curve, band)
+            axes.fill_between(x, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
             (handles[curve.label],) = axes.plot(x, mean, color=colour, linewidth=1.4, label=curve.label)
-        for name, value in panel.lines.items():
-            if not np.isfinite(value):
-                raise NonFiniteValue(f"The line {name!r} is {value!r}: only finite lines can be drawn.")
+        for name, values in panel.lines.items():
             style = LINES[names.index(name) % len(LINES)]
-            handles[name] = axes.axhline(value, color=INK, linestyle=style, linewidth=1.0, label=name)
+            for value in np.atleast_1d(values).tolist():
+                if not np.isfinite(value):
+                    raise NonFiniteValue(f"The line {name!r} is {value!r}: only finite lines can be drawn.")
+                handles[name] = axes.axhline(value, color=INK, linestyle=style, linewidth=1.0, label=name)
+        for mark in panel.marks:
+            if not np.isfinite(mark):
+                raise NonFiniteValue(f"A mark is {mark!r}: only finite ones can be drawn.")
+            axes.axvline(mark, color=GREY, linewidth=0.8, zorder=0, gid="mark")
         axes.set_title(panel.title, fontsize=9)
         axes.set_xlabel(panel.xlabel, fontsize=9)
         axes.set_ylabel(panel.ylabel, fontsize=9)
@@ -114,10 +128,19 @@ def mean_and_deviation(values: ArrayLike) -> tuple[FloatArray, FloatArray]:
     return np.where(count > 0, mean, np.nan), np.where(count > 0, np.sqrt(squares), np.nan)
 
 
-def _moments(curve: Curve) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _moments(curve: Curve, band: Band) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """x, means, and half the heights of the band."""
     x, values = np.asarray(curve.x, dtype=np.float64), np.asarray(curve.values, dtype=np.float64)
     if x.ndim != 1 or values.ndim != 2 or values.shape[1] != len(x) or not len(values):
         raise InvalidData(
             f"The curve {curve.label!r} has values of shape {values.shape} over {x.shape}: expected (n_seeds, n)."
         )
-    return x, *mean_and_deviation(values)
+    mean, deviation = mean_and_deviation(values)
+    if band == "deviation":
+        return x, mean, deviation
+    # Imported late: SciPy's distributions take longer to load than most figures to draw.
+    from scipy.stats import t
+
+    count = np.isfinite(values).sum(axis=0)
+    quantile = np.where(count > 1, t.ppf(0.975, np.maximum(count - 1, 1)), 0.0)
+    return x, mean, quantile * deviation / np.sqrt(np.maximum(count, 1))

@@ -21,7 +21,7 @@ from constrained_maxent.experiments.training import load_config
 
 TAXI = "Taxi-v3" if "Taxi-v3" in gym.registry else "Taxi-v4"  # Gymnasium 1.3 replaced version 3
 GRID = "FrozenLake-PGP-v0"
-COMMANDS = ("train", "evaluate", "plot", "certify", "solve", "plan", "reproduce", "reference")
+COMMANDS = ("train", "evaluate", "plot", "video", "certify", "solve", "plan", "reproduce", "reference")
 
 
 def words(text):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from constrained_maxent.errors import InvalidData, NonFiniteValue
+from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
 from constrained_maxent.reporting import Curve, Panel, curves_figure
 from constrained_maxent.reporting.curves import mean_and_deviation
 
@@ -50,3 +50,30 @@ def test_values_must_fit():
 def test_lines_must_be_finite():
     with pytest.raises(NonFiniteValue, match="'limit' is nan"):
         curves_figure([[Panel([CURVE], lines={"limit": float("nan")})]])
+
+
+def test_interval_of_the_mean_by_hand():
+    # Of 1 and 3 the mean's standard error is sqrt(2)/sqrt(2) = 1; the 97.5 % quantile of t with 1 degree of freedom,
+    # the Cauchy distribution, is tan(0.475 pi). The second column is known of one seed only.
+    figure = curves_figure([[Panel([Curve("one", [0, 1], [[1.0, 2.0], [3.0, np.nan]])])]], band="interval")
+    vertices = figure.axes[0].collections[0].get_paths()[0].vertices
+    assert np.ptp(vertices[vertices[:, 0] == 0.0, 1]) == pytest.approx(2 * np.tan(0.475 * np.pi))
+    assert np.ptp(vertices[vertices[:, 0] == 1.0, 1]) == 0.0
+
+
+def test_marks_and_lines_on_both_sides():
+    figure = curves_figure([[Panel([CURVE], lines={"limit": (-2.0, 2.0)}, marks=[0.25, 0.75])]])
+    (axes,) = figure.axes
+    assert [line.get_xdata()[0] for line in axes.lines if line.get_gid() == "mark"] == [0.25, 0.75]
+    assert [line.get_ydata()[0] for line in axes.lines if line.get_label() == "limit"] == [-2.0, 2.0]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["one", "limit"]
+
+
+def test_marks_must_be_finite():
+    with pytest.raises(NonFiniteValue, match="A mark is inf"):
+        curves_figure([[Panel([CURVE], marks=[float("inf")])]])
+
+
+def test_unknown_band():
+    with pytest.raises(InvalidSetting, match="deviation, interval"):
+        curves_figure([[Panel([CURVE])]], band="range")

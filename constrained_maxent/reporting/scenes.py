@@ -1,0 +1,221 @@
+"""What stands where in the cartpole and the point mass: sizes read from the model, drawn by Matplotlib.
+
+A scene turns physical states, ``(n, n_state)`` as in ``info["state"]``, into positions. It holds no environment and no
+OpenGL: pictures, strips and videos share it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.colors import LinearSegmentedColormap, Normalize
+from matplotlib.patches import Circle, Rectangle
+
+from constrained_maxent.reporting.style import BLUE, GREY, INK, VERMILLION
+from constrained_maxent.types import FloatArray
+
+# Blue against orange, which colour-blind people tell apart; the middle stands out from what is behind it.
+ON_LIGHT = LinearSegmentedColormap.from_list("on light", ["#56B4E9", "#0072B2", INK, "#D55E00", "#E69F00"])
+ON_DARK = LinearSegmentedColormap.from_list("on dark", ["#3DA5FF", "#86C9F7", "#F7F7F7", "#F7C65A", "#FF9A00"])
+
+WOOD, METAL = "#C9A27A", "#6B7B8C"
+
+Move = Callable[[FloatArray], None]
+"""Puts what was drawn into another state, ``(n_state,)``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene(ABC):
+    """Sizes [m] of what is drawn, and how states are placed."""
+
+    tracer_label: ClassVar[str]
+    """What colours the tracer, with its unit."""
+    is_signed: ClassVar[bool]
+    """Whether that may be negative."""
+    image_size: ClassVar[tuple[int, int]]
+    """Width and height of films [pixels]."""
+
+    model: Any
+    """The ``mujoco.MjModel``."""
+
+    @property
+    @abstractmethod
+    def frame(self) -> tuple[float, float, float, float]:
+        """Left, right, bottom and top of what is drawn [m]."""
+
+    @abstractmethod
+    def qpos(self, states: FloatArray) -> FloatArray:
+        """MuJoCo's positions of states ``(n, n_state)``: ``(n, nq)``."""
+
+    @abstractmethod
+    def traced(self, states: FloatArray) -> FloatArray:
+        """The point that leaves a trace, in space: ``(n, 3)`` [m]."""
+
+    @abstractmethod
+    def projected(self, points: FloatArray) -> FloatArray:
+        """Points in space as the picture shows them: ``(n, 2)`` [m]."""
+
+    @abstractmethod
+    def tracer_values(self, states: FloatArray) -> FloatArray:
+        """What colours the trace: ``(n,)``."""
+
+    @abstractmethod
+    def draw(self, axes: Axes) -> Move:
+        """Draw everything, and return what moves it."""
+
+    def tracer_norm(self, states: FloatArray) -> Normalize:
+        """The colour scale for states ``(..., n_state)``: symmetric where values are signed. NaN is left out."""
+        values = np.abs(self.tracer_values(states.reshape(-1, states.shape[-1])))
+        values = values[np.isfinite(values)]
+        largest = float(values.max()) if values.size and values.max() > 0.0 else 1.0
+        return Normalize(-largest if self.is_signed else 0.0, largest)
+
+    def draw_tracer(self, axes: Axes, norm: Normalize, *, width: float = 1.3) -> Move:
+        """Draw the traced point's path, at first empty, and return what gives it states ``(n, n_state)``."""
+        path = LineCollection([], cmap=ON_LIGHT, norm=norm, linewidths=width, zorder=3, gid="tracer")
+        axes.add_collection(path, autolim=False)
+
+        def show(states: FloatArray) -> None:
+            points = self.projected(self.traced(states))
+            path.set_segments(list(np.stack([points[:-1], points[1:]], axis=1)))
+            path.set_array(self.tracer_values(states)[1:])
+
+        return show
+
+    def _prepare(self, axes: Axes) -> None:
+        left, right, bottom, top = self.frame
+        axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal", xticks=[], yticks=[])
+        for spine in axes.spines.values():
+            spine.set(color=GREY, linewidth=0.6)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CartpoleScene(Scene):
+    """The cartpole from the front; states are [x, ẋ, ω, ω̇], and the pole's tip leaves a trace."""
+
+    tracer_label: ClassVar[str] = "angular velocity of the pole [rad/s]"
+    is_signed: ClassVar[bool] = True
+    image_size: ClassVar[tuple[int, int]] = (864, 480)  # MuJoCo's camera has to see the pole at the ends of the rail
+
+    slider_limit: float
+    """Where the cost begins [m]."""
+
+    @property
+    def pole_length(self) -> float:
+        """From the hinge to the end of the pole's axis [m]."""
+        pole = self.model.geom("pole_1")
+        return float(pole.pos[2] + pole.size[1])
+
+    @property
+    def hinge_height(self) -> float:
+        """Of the hinge, in the middle of the cart [m]."""
+        return float(self.model.body("cart").pos[2] + self.model.body("pole_1").pos[2])
+
+    @property
+    def cart_size(self) -> tuple[float, float]:
+        """Half its width and height [m]."""
+        size = self.model.geom("cart").size
+        return float(size[0]), float(size[2])
+
+    @property
+    def frame(self) -> tuple[float, float, float, float]:
+        # A pole that lies flat at the end of the rail is still in sight.
+        width = max(float(self.model.geom("rail1").size[1]), self.slider_limit) + self.pole_length + 0.1
+        height = self.pole_length + float(self.model.geom("pole_1").size[0]) + 0.1
+        return -width, width, self.hinge_height - height, self.hinge_height + height
+
+    def qpos(self, states: FloatArray) -> FloatArray:
+        return np.stack([states[:, 0], states[:, 2]], axis=1)
+
+    def traced(self, states: FloatArray) -> FloatArray:
+        x, angle = states[:, 0], states[:, 2]
+        height = self.hinge_height + self.pole_length * np.cos(angle)
+        return np.stack([x + self.pole_length * np.sin(angle), np.zeros(len(x)), height], axis=1)
+
+    def projected(self, points: FloatArray) -> FloatArray:
+        return points[:, [0, 2]]
+
+    def tracer_values(self, states: FloatArray) -> FloatArray:
+        return states[:, 3]
+
+    def draw(self, axes: Axes) -> Move:
+        self._prepare(axes)
+        (half_width, half_height), hinge = self.cart_size, self.hinge_height
+        reach = float(self.model.geom("rail1").size[1])
+        axes.plot([-reach, reach], [hinge, hinge], color=METAL, linewidth=1.6, zorder=1, gid="rail")
+        for limit in (-self.slider_limit, self.slider_limit):
+            axes.axvline(limit, color=VERMILLION, linestyle="--", linewidth=0.9, zorder=1, gid="limit")
+        cart = Rectangle((0, 0), 2 * half_width, 2 * half_height, facecolor=WOOD, edgecolor=INK, zorder=4, gid="cart")
+        axes.add_patch(cart)
+        (pole,) = axes.plot([], [], color=INK, linewidth=2.0, solid_capstyle="round", zorder=5, gid="pole")
+
+        def move(state: FloatArray) -> None:
+            ((x, y),) = self.projected(self.traced(state[None]))
+            cart.set_xy((state[0] - half_width, hinge - half_height))
+            pole.set_data([state[0], x], [hinge, y])
+
+        return move
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointMassScene(Scene):
+    """The table from above; states are [x, y, ẋ, ẏ], and the mass leaves a trace."""
+
+    tracer_label: ClassVar[str] = "speed [m/s]"
+    is_signed: ClassVar[bool] = False
+    image_size: ClassVar[tuple[int, int]] = (480, 480)
+
+    @property
+    def reach(self) -> float:
+        """Half the side of the table [m]."""
+        return float(self.model.geom("ground").size[0])
+
+    @property
+    def frame(self) -> tuple[float, float, float, float]:
+        edge = 1.07 * self.reach
+        return -edge, edge, -edge, edge
+
+    def qpos(self, states: FloatArray) -> FloatArray:
+        return states[:, :2]
+
+    def traced(self, states: FloatArray) -> FloatArray:
+        height = float(self.model.body("pointmass").pos[2])
+        return np.concatenate([states[:, :2], np.full((len(states), 1), height)], axis=1)
+
+    def projected(self, points: FloatArray) -> FloatArray:
+        return points[:, :2]
+
+    def tracer_values(self, states: FloatArray) -> FloatArray:
+        speed: FloatArray = np.hypot(states[:, 2], states[:, 3])
+        return speed
+
+    def draw(self, axes: Axes) -> Move:
+        self._prepare(axes)
+        draw_table(axes, self.reach, self.target)
+        radius = float(self.model.geom("pointmass").size[0])
+        mass = Circle((0, 0), radius, facecolor=WOOD, edgecolor=INK, linewidth=0.8, zorder=5, gid="mass")
+        axes.add_patch(mass)
+
+        def move(state: FloatArray) -> None:
+            mass.set_center((float(state[0]), float(state[1])))
+
+        return move
+
+    @property
+    def target(self) -> float:
+        """Radius of the target, in the middle of the table [m]."""
+        return float(self.model.geom("target").size[0])
+
+
+def draw_table(axes: Axes, reach: float, target: float) -> None:
+    """The edge of the point mass's table, and the ring of its target."""
+    edge = Rectangle((-reach, -reach), 2 * reach, 2 * reach, fill=False, edgecolor=INK, gid="table")
+    ring = Circle((0, 0), target, fill=False, edgecolor=BLUE, linewidth=1.2, zorder=4, gid="target")
+    axes.add_patch(edge)
+    axes.add_patch(ring)

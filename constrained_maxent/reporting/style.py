@@ -1,0 +1,52 @@
+"""What all figures share: size, colours, and how arrays of numbers are read.
+
+The figures are independent of ``pyplot``: they need no display, no window opens, and they are freed like any other
+object. Write them with ``figure.savefig``. The colours are those of Okabe and Ito, which colour-blind people can tell
+apart.
+"""
+
+from __future__ import annotations
+
+import matplotlib
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+from constrained_maxent.errors import InvalidData, NonFiniteValue
+from constrained_maxent.types import FloatArray
+
+DPI = 150
+BLUE, PALE_BLUE, VERMILLION, GREEN, GREY, INK = "#0072B2", "#97C6E6", "#D55E00", "#009E73", "#B8BEC4", "#1B2A38"
+
+
+def blank_figure(width: float, height: float) -> Figure:
+    """An empty figure [inches] that no window and no global list knows of."""
+    figure = Figure(figsize=(width, height), dpi=DPI, layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def sequential_colours() -> LinearSegmentedColormap:
+    """From almost white to dark blue, evenly in lightness."""
+    colours = matplotlib.colormaps["Blues"](np.linspace(0.02, 1.0, 256))
+    return LinearSegmentedColormap.from_list("occupancy", list(colours))
+
+
+def numbers(name: str, values: ArrayLike) -> FloatArray:
+    """An array of float64, or a named error."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidData(f"{name} must be an array of numbers.") from None
+
+
+def episodes_of(name: str, values: ArrayLike, width: int) -> FloatArray:
+    """An array of episodes, ``(n_episodes, n_steps, width)``, checked; NaN stands where one ended early."""
+    episodes = numbers(name, values)
+    if episodes.ndim != 3 or episodes.shape[2] != width or not episodes.size:
+        raise InvalidData(f"{name} has shape {episodes.shape}, expected (n_episodes, n_steps, {width}), not empty.")
+    if np.isinf(episodes).any():
+        raise NonFiniteValue(f"{name} has an infinite entry.")
+    return episodes

@@ -1,0 +1,180 @@
+"""Figures of one training: entropy and constraints over iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import ArrayLike
+
+from constrained_maxent.errors import InvalidData, NonFiniteValue
+from constrained_maxent.reporting.style import BLUE, GREEN, GREY, PALE_BLUE, VERMILLION, blank_figure, numbers
+from constrained_maxent.types import FloatArray
+
+# Curves are thinned to this many points: a page is a few thousand dots wide.
+MAX_POINTS = 5_000
+
+
+def training_figure(
+    iterations: ArrayLike,
+    objective: ArrayLike | None,
+    constraints: Mapping[str, ArrayLike],
+    *,
+    limits: Mapping[str, float],
+    exact_iterations: ArrayLike | None = None,
+    exact_objective: ArrayLike | None = None,
+    exact_constraints: Mapping[str, ArrayLike] | None = None,
+    references: Mapping[str, float] | None = None,
+    title: str | None = None,
+) -> Figure:
+    """Draw a training: the entropy above, and one panel for each constraint with its limit.
+
+    Sampled estimates are thin and pale, exact values strong. NaN and infinite values leave gaps. Curves of more than
+    5,000 points are drawn by the smallest and largest value of short stretches, so no spike is lost.
+
+    Args:
+        iterations: of the estimates, ``(n,)``.
+        objective: estimated entropy [nats], ``(n,)``; or ``None``.
+        constraints: estimated values by constraint, ``(n,)`` each: of the value itself, not of value − limit.
+        limits: the limit of each constraint of ``constraints`` and ``exact_constraints``.
+        exact_iterations: of the exact values, ``(m,)``; ``None`` means ``iterations``.
+        exact_objective: exact entropy [nats], ``(m,)``.
+        exact_constraints: exact values by constraint, ``(m,)`` each.
+        references: entropies [nats] to draw as horizontal lines, by label; for example the optimum.
+        title: above the figure.
+
+    Returns:
+        The figure. The panel of the entropy is left out if nothing is known of it.
+
+    Raises:
+        InvalidData: lengths disagree, limits and constraints do not have the same names, or nothing is given to draw.
+        NonFiniteValue: an iteration, a limit or a reference is NaN or infinite.
+    """
+    x = _iterations("iterations", iterations)
+    exact_x = x if exact_iterations is None else _iterations("exact_iterations", exact_iterations)
+    estimate = None if objective is None else _series("objective", objective, x)
+    exact = None if exact_objective is None else _series("exact_objective", exact_objective, exact_x)
+    estimates = {name: _series(f"constraints[{name!r}]", values, x) for name, values in constraints.items()}
+    exacts = {
+        name: _series(f"exact_constraints[{name!r}]", values, exact_x)
+        for name, values in (exact_constraints or {}).items()
+    }
+    names = list(dict.fromkeys([*estimates, *exacts]))
+    if set(names) != set(limits):
+        raise InvalidData(f"limits has the names {sorted(limits)}, the constraints {sorted(names)}: give each a limit.")
+    references = references or {}
+    for label, value in [*limits.items(), *references.items()]:
+        if not np.isfinite(value):
+            raise NonFiniteValue(f"The limit or reference {label!r} is {value!r}: only finite lines can be drawn.")
+    has_entropy = estimate is not None or exact is not None or bool(references)
+    heights = [2.7] * has_entropy + [1.8] * len(names)
+    if not heights:
+        raise InvalidData("There is nothing to draw: give objective, exact_objective, references or a constraint.")
+
+    figure = blank_figure(7.0, 0.6 + sum(heights))
+    grid = figure.subplots(len(heights), sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights})
+    panels: list[Axes] = list(grid[:, 0])
+    if has_entropy:
+        _draw_curves(panels[0], x, estimate, exact_x, exact)
+        for index, (label, value) in enumerate(references.items()):
+            style = ("-.", ":", (0, (8, 2)), (0, (1, 3)))[index % 4]
+            panels[0].axhline(value, color=GREEN, linestyle=style, linewidth=1.3, label=label)
+        panels[0].set_ylabel("entropy [nats]")
+    for panel, name in zip(panels[has_entropy:], names, strict=True):
+        _draw_curves(panel, x, estimates.get(name), exact_x, exacts.get(name))
+        panel.axhline(limits[name], color=VERMILLION, linestyle="--", linewidth=1.3, label="limit")
+        panel.set_ylabel(name, parse_math=False)
+    _style_panels(panels)
+    panels[-1].set_xlabel("iteration")
+    everywhere = np.concatenate([x, exact_x])
+    if everywhere.size and np.ptp(everywhere) == 0.0:
+        panels[-1].set_xlim(everywhere[0] - 1.0, everywhere[0] + 1.0)
+    figure.align_ylabels(panels)
+    if title is not None:
+        figure.suptitle(title, fontsize=11)
+    return figure
+
+
+def _iterations(name: str, values: ArrayLike) -> FloatArray:
+    x = numbers(name, values)
+    if x.ndim != 1:
+        raise InvalidData(f"{name} has shape {x.shape}, expected one dimension.")
+    if not np.isfinite(x).all():
+        raise NonFiniteValue(f"{name} has an entry that is NaN or infinite.")
+    return x
+
+
+def _series(name: str, values: ArrayLike, x: FloatArray) -> FloatArray:
+    """Values over iterations; what is not finite becomes NaN, which Matplotlib leaves out."""
+    y = numbers(name, values)
+    if y.shape != x.shape:
+        raise InvalidData(f"{name} has shape {y.shape}, its iterations {x.shape}: they must agree.")
+    return np.where(np.isfinite(y), y, np.nan)
+
+
+def _draw_curves(
+    panel: Axes, x: FloatArray, estimate: FloatArray | None, exact_x: FloatArray, exact: FloatArray | None
+) -> None:
+    if estimate is not None:
+        _draw_curve(panel, x, estimate, PALE_BLUE, 0.8 if x.size > 500 else 1.2, "sampled estimate")
+    if exact is not None:
+        _draw_curve(panel, exact_x, exact, BLUE, 1.8, "exact")
+
+
+def _draw_curve(panel: Axes, x: FloatArray, y: FloatArray, colour: str, width: float, label: str) -> None:
+    x, y = _thin(x, y)
+    # A point between gaps has no line to show it.
+    known = np.concatenate([[False], np.isfinite(y), [False]])
+    alone = np.flatnonzero(known[1:-1] & ~known[:-2] & ~known[2:]).tolist()
+    (line,) = panel.plot(x, y, color=colour, linewidth=width, label=label, solid_joinstyle="round")
+    if alone:
+        line.set(marker="o", markersize=2.0 + 2.0 * width, markevery=alone)
+
+
+def _thin(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """At most ``MAX_POINTS`` of the points: the ends, and the extremes of equally long stretches."""
+    if x.size <= MAX_POINTS:
+        return x, y
+    length = -(-x.size // (MAX_POINTS // 2 - 1))
+    n_stretches = -(-x.size // length)
+    padded = np.full(n_stretches * length, np.nan)
+    padded[: y.size] = y
+    stretches = padded.reshape(n_stretches, length)
+    lowest = np.argmin(np.where(np.isnan(stretches), np.inf, stretches), axis=1)
+    highest = np.argmax(np.where(np.isnan(stretches), -np.inf, stretches), axis=1)
+    first = np.arange(n_stretches) * length
+    kept = np.unique(np.concatenate([[0], first + lowest, first + highest, [x.size - 1]]))
+    return x[kept], y[kept]
+
+
+def _style_panels(panels: list[Axes]) -> None:
+    for index, panel in enumerate(panels):
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.grid(axis="y", color=GREY, linewidth=0.5, alpha=0.5)
+        panel.set_axisbelow(True)
+        panel.margins(x=0.01)
+        panel.tick_params(labelsize=9)
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+        panel.yaxis.set_major_locator(MaxNLocator(nbins=5 if index else 6))
+        # The curves are explained once, every line that belongs to one panel in that panel; above it, so that nothing
+        # is hidden.
+        handles, labels = panel.get_legend_handles_labels()
+        entries = [
+            (handle, label)
+            for handle, label in zip(handles, labels, strict=True)
+            if index == 0 or label not in ("sampled estimate", "exact")
+        ]
+        # Widths at this font size [inches]; columns of the widest entries must fit beside each other.
+        widths = sorted((0.55 + 0.07 * len(label) for _, label in entries), reverse=True)
+        panel.legend(
+            *zip(*entries, strict=True),
+            loc="lower right",
+            bbox_to_anchor=(1.0, 1.0),
+            ncols=max([1, *(n for n in (2, 3, 4) if sum(widths[:n]) <= 6.4)]),
+            frameon=False,
+            fontsize=9,
+            borderaxespad=0.1,
+        )
