@@ -32,7 +32,7 @@ LARGEST_TABLE = 100_000_000
 LARGEST_INPUT = 1_000_000
 """Most inputs of a network; a finite space has one for each value of each component."""
 
-_LARGEST_NORMALISED = 10.0
+LARGEST_NORMALISED = 10.0
 """Normalised observations are clipped here: one outlier would drive the network far from all that it has learnt."""
 
 
@@ -203,13 +203,19 @@ class Features(nn.Module):
         """Whether these are the numbers of a ``Box`` as they are."""
         return self._sizes is None
 
+    def _scale(self) -> torch.Tensor:
+        # What is constant stays as it is, shifted to 0.
+        return torch.where(self.variance > 1e-16, self.variance, 1.0).rsqrt()
+
+    def normalization(self) -> tuple[FloatArray, FloatArray] | None:
+        """Center c and scale z, ``(size,)`` each: inputs become (x - c)·z. ``None`` where inputs stay as they are."""
+        return (_numpy(self.mean), _numpy(self._scale())) if self._normalizes else None
+
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
         if self._sizes is None:
             flat = rows.reshape(len(rows), -1)
             if self._normalizes:
-                # What is constant stays as it is, shifted to 0.
-                scale = torch.where(self.variance > 1e-16, self.variance, 1.0).rsqrt()
-                flat = ((flat - self.mean) * scale).clamp(-_LARGEST_NORMALISED, _LARGEST_NORMALISED)
+                flat = ((flat - self.mean) * self._scale()).clamp(-LARGEST_NORMALISED, LARGEST_NORMALISED)
             return flat.to(torch.float32)
         components = rows.reshape(len(rows), -1).long() - torch.as_tensor(self._starts, device=rows.device)
         return torch.cat([functional.one_hot(components[:, i], size) for i, size in enumerate(self._sizes)], dim=1).to(

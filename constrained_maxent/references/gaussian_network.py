@@ -14,16 +14,24 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from constrained_maxent.agents.policies import LOG_STD_BOUNDS, Features, GaussianMLP, Policy, Squashing
+from constrained_maxent.agents.policies import (
+    LARGEST_NORMALISED,
+    LOG_STD_BOUNDS,
+    Features,
+    GaussianMLP,
+    Policy,
+    Squashing,
+)
 from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedPolicy
 from constrained_maxent.types import FloatArray
 
-Activation = Literal["identity", "relu", "tanh"]
+Activation = Literal["identity", "relu", "tanh", "clip"]
 
 _FUNCTIONS: dict[Activation, Callable[[Any], Any]] = {
     "identity": lambda x: x,
     "relu": lambda x: np.maximum(x, 0.0),
     "tanh": np.tanh,
+    "clip": lambda x: np.clip(x, -LARGEST_NORMALISED, LARGEST_NORMALISED),
 }
 _MODULES: dict[type[nn.Module], Activation] = {nn.Identity: "identity", nn.ReLU: "relu", nn.Tanh: "tanh"}
 
@@ -35,7 +43,7 @@ class Layer:
     Args:
         weights: ``(n_inputs, n_outputs)``, float32.
         bias: ``(n_outputs,)``, float32.
-        activation: ``"identity"``, ``"relu"`` or ``"tanh"``.
+        activation: ``"identity"``, ``"relu"``, ``"tanh"`` or ``"clip"``, to the range of normalised observations.
     """
 
     weights: NDArray[np.float32]
@@ -114,7 +122,7 @@ class GaussianNetwork:
         if len(shape) != 1:
             raise UnsupportedPolicy(f"Actions of shape {shape} are not supported: flatten them by a wrapper.")
         return cls(
-            trunk=(),
+            trunk=_normalising(policy.features),
             mean=layers_of(policy.mean),
             log_std=layers_of(policy.log_std),
             low=low.astype(np.float32),
@@ -159,6 +167,15 @@ def _through(layers: Sequence[Layer], values: NDArray[np.float32]) -> NDArray[np
     for layer in layers:
         values = layer(values)
     return values
+
+
+def _normalising(features: Features) -> tuple[Layer, ...]:
+    """The normalisation of observations as a layer; none, if they stay as they are."""
+    normalization = features.normalization()
+    if normalization is None:
+        return ()
+    center, scale = normalization
+    return (Layer(np.diag(scale).astype(np.float32), (-center * scale).astype(np.float32), "clip"),)
 
 
 def layers_of(module: nn.Module) -> tuple[Layer, ...]:

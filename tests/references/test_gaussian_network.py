@@ -50,7 +50,7 @@ def test_is_the_policy_that_it_copies(policy):
     )
     before = copy.log_prob(rows, policy.to_env(raw))
     with torch.no_grad():
-        policy.mean[1].weight.zero_()
+        policy.mean[0].weight.zero_()
     np.testing.assert_array_equal(copy.log_prob(rows, policy.to_env(raw)), before)
 
 
