@@ -45,7 +45,7 @@ class IterationReport:
         iteration: number of iterations done.
         timesteps: steps taken in the environment so far.
         objective, constraints, multipliers, penalty: from ``info["batch"]``, estimated on the batch before the update.
-        gradient_norm: of the gradient of P, before clipping.
+        gradient_norm: of the batch's first gradient, before clipping: that of P, unless advantages are normalised.
         critic_loss: in standardised units; ``None`` without a critic.
     """
 

@@ -199,8 +199,9 @@ class Features(nn.Module):
         if self._sizes is None:
             flat = rows.reshape(len(rows), -1)
             if self._normalizes:
-                # What is constant stays as it is, shifted to 0.
-                scale = torch.where(self.variance > 1e-16, self.variance, 1.0).rsqrt()
+                # What is constant, but for the rounding of its mean, stays as it is, shifted to 0.
+                varies = self.variance > 1e-16 + 1e-24 * self.mean**2
+                scale = torch.where(varies, self.variance, 1.0).rsqrt()
                 flat = ((flat - self.mean) * scale).clamp(-_LARGEST_NORMALISED, _LARGEST_NORMALISED)
             return flat.to(torch.float32)
         components = rows.reshape(len(rows), -1).long() - torch.as_tensor(self._starts, device=rows.device)
