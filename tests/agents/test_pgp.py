@@ -601,7 +601,9 @@ class TestInfoIsAllItReads:
         agent = PGP(env, learning_rate=0.5, seed=0).learn(iterations=200)
         assert agent.policy_table().diagonal().min() > 0.9
 
-    @pytest.mark.parametrize("settings", [PLAIN, {"minibatch_size": 32, "learning_rate": 0.01}], ids=["plain", "usual"])
+    @pytest.mark.parametrize(
+        "settings", [PLAIN, {"minibatch_size": 32, "learning_rate": 0.01, "critic_steps": 10}], ids=["plain", "usual"]
+    )
     def test_continuous(self, reporter, settings):
         """The best action is 0.3 + 0.5 s; reward -(a - best)^2."""
         env = reporter(
@@ -611,15 +613,8 @@ class TestInfoIsAllItReads:
             horizon=1,
             episodes=64,
         )
-        agent = PGP(
-            env,
-            learning_rate=0.02,
-            hidden_sizes=(16,),
-            baseline="critic",
-            critic_learning_rate=0.01,
-            seed=0,
-            **settings,
-        )
+        settings = {"learning_rate": 0.02, "critic_learning_rate": 0.01} | settings
+        agent = PGP(env, hidden_sizes=(16,), baseline="critic", seed=0, **settings)
         agent.learn(iterations=80)
         observations = np.array([[-0.8], [0.0], [0.8]])
         actions, _ = agent.predict(observations, deterministic=True)
