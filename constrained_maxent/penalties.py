@@ -7,6 +7,7 @@ without side effects. Because the penalty lives in the wrapper, every agent gets
 from __future__ import annotations
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -100,7 +101,7 @@ class QuadraticContinuation(Penalty):
 
     def __post_init__(self) -> None:
         self._schedule()
-        if isinstance(self.iteration, bool) or not self.iteration >= 0 or self.iteration % 1:
+        if not (is_number(self.iteration) and self.iteration >= 0) or self.iteration % 1:
             raise InvalidSetting(f"iteration={self.iteration!r} must be a whole number of at least 0.")
 
     def _schedule(self) -> Geometric:
@@ -164,9 +165,10 @@ class AdaptiveQuadratic(Penalty):
         return 2.0 * self.beta * max(violation, 0.0)
 
     def updated(self, violation: float) -> Self:
-        if violation <= self.tolerance:
+        # What is no number is no violation.
+        if not violation > self.tolerance:
             return self
-        return replace(self, beta=min(self.beta * self.growth, self.largest))
+        return replace(self, beta=min(self.beta * self.growth, self.largest, sys.float_info.max))
 
 
 @dataclass(frozen=True)

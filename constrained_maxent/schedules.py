@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.types import is_number
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,9 @@ class Geometric:
     def __post_init__(self) -> None:
         for name in ("start", "end"):
             value = getattr(self, name)
-            if not 0.0 < value < math.inf:
+            if not (is_number(value) and 0.0 < value < math.inf):
                 raise InvalidSetting(f"{name}={value!r} of a geometric schedule must be a finite number above 0.")
-        if isinstance(self.iterations, bool) or not self.iterations >= 1 or self.iterations % 1:
+        if not (is_number(self.iterations) and 1 <= self.iterations < math.inf) or self.iterations % 1:
             raise InvalidSetting(f"iterations={self.iterations!r} must be a whole number of at least 1.")
 
     def at(self, iteration: int) -> float:

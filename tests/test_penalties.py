@@ -13,16 +13,20 @@ from hypothesis import strategies as st
 
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.penalties import (
+    AdaptiveQuadratic,
     AugmentedLagrangian,
     Exact,
     Lagrangian,
     Penalty,
     Quadratic,
+    QuadraticContinuation,
     penalty_from_config,
 )
 
 ALL = [
     Quadratic(0.3),
+    QuadraticContinuation(0.1, 10.0, iterations=8, iteration=3),
+    AdaptiveQuadratic(0.25, beta=0.6, growth=1.5, largest=7.0),
     Exact(0.7),
     Lagrangian(0.1, multiplier=0.4, largest=2.0),
     AugmentedLagrangian(0.5, learning_rate=0.2, multiplier=0.6),
@@ -38,6 +42,14 @@ each_penalty = pytest.mark.parametrize("penalty", ALL, ids=lambda penalty: type(
         (Quadratic(3.0), 0.0, 0.0, 0.0),
         (Quadratic(3.0), -2.0, 0.0, 0.0),
         (Quadratic(0.0), 5.0, 0.0, 0.0),
+        # Halfway from 1 to 9 geometrically: β = 3.
+        (QuadraticContinuation(1.0, 9.0, iterations=4, iteration=2), 2.0, 12.0, 12.0),
+        (QuadraticContinuation(1.0, 9.0, iterations=4), 2.0, 4.0, 4.0),
+        (QuadraticContinuation(1.0, 9.0, iterations=4, iteration=4), -2.0, 0.0, 0.0),
+        # The tolerance is for the growth of β alone: what is below it is penalised as well.
+        (AdaptiveQuadratic(5.0, beta=3.0), 2.0, 12.0, 12.0),
+        (AdaptiveQuadratic(5.0, beta=3.0), 0.0, 0.0, 0.0),
+        (AdaptiveQuadratic(5.0, beta=3.0), -2.0, 0.0, 0.0),
         (Exact(3.0), 2.0, 6.0, 3.0),
         (Exact(3.0), 0.0, 0.0, 0.0),
         (Exact(3.0), -2.0, 0.0, 0.0),
@@ -90,6 +102,39 @@ class TestUpdate:
         penalty = AugmentedLagrangian(0.5, learning_rate=0.1, multiplier=1.0)
         assert penalty.updated(3.0) == AugmentedLagrangian(0.5, learning_rate=0.1, multiplier=1.3)
 
+    def test_a_scheduled_beta(self) -> None:
+        """From 1 to 8 in three batches, doubled each time, whatever the violation is; then it stays."""
+        penalty, betas = QuadraticContinuation(1.0, 8.0, iterations=3), []
+        for violation in (5.0, -5.0, 0.0, math.nan, 1.0):
+            betas.append(penalty.beta)
+            penalty = penalty.updated(violation)
+        assert betas == pytest.approx([1.0, 2.0, 4.0, 8.0, 8.0], rel=1e-12)
+        assert penalty.iteration == 3
+        assert penalty.updated(1.0) is penalty
+
+    def test_an_adaptive_beta(self) -> None:
+        penalty = AdaptiveQuadratic(0.5, beta=2.0, growth=3.0, largest=10.0)
+        assert penalty.updated(0.6) == AdaptiveQuadratic(0.5, beta=6.0, growth=3.0, largest=10.0)
+        assert penalty.updated(0.5) is penalty
+        assert penalty.updated(-7.0) is penalty
+        assert penalty.updated(0.6).updated(0.6).beta == 10.0
+        assert penalty.updated(0.6).updated(0.6).updated(0.6).beta == 10.0
+        assert penalty.beta == 2.0
+
+    def test_an_adaptive_beta_ends_where_the_tolerance_holds(self) -> None:
+        """min (x - 3)² with x ≤ 1 has the multiplier 4 there; penalised by β the violation is 2 / (1 + β)."""
+        penalty = AdaptiveQuadratic(0.01, beta=1.0, growth=1.1)
+        for _ in range(200):
+            penalty = penalty.updated(2.0 / (1.0 + penalty.beta))
+        assert 2.0 / (1.0 + penalty.beta) <= 0.01
+        # near multiplier / (2 tolerance) = 200, within one step of growth
+        assert 199.0 <= penalty.beta <= 199.0 * 1.1
+
+    def test_an_adaptive_beta_stays_finite_and_leaves_what_is_no_number_alone(self) -> None:
+        penalty = AdaptiveQuadratic(0.1, beta=1e300, growth=1e10)
+        assert math.isfinite(penalty.updated(1.0).updated(1.0).beta)
+        assert penalty.updated(math.nan) is penalty
+
     def test_a_violation_that_is_no_number_is_refused(self) -> None:
         with pytest.raises(InvalidSetting, match="multiplier=nan"):
             Lagrangian(0.1).updated(math.nan)
@@ -111,7 +156,12 @@ class TestConfig:
     @pytest.mark.parametrize(
         ("config", "message"),
         [
-            ({"kind": "Cubic", "beta": 1.0}, "'Cubic' is no penalty; there are Quadratic, Exact"),
+            (
+                {"kind": "Cubic", "beta": 1.0},
+                "'Cubic' is no penalty; there are Quadratic, QuadraticContinuation, AdaptiveQuadratic, Exact",
+            ),
+            ({"kind": "AdaptiveQuadratic", "beta": 1.0}, "AdaptiveQuadratic does not take these arguments.*tolerance"),
+            ({"kind": "QuadraticContinuation", "start": "low", "end": 1.0, "iterations": 2}, "start='low'"),
             ({"beta": 1.0}, "None is no penalty"),
             ({"kind": "Quadratic", "beta": 1.0, "gamma": 2.0}, "Quadratic does not take these arguments.*gamma"),
             ({"kind": "Quadratic"}, "Quadratic does not take these arguments.*beta"),
@@ -121,6 +171,75 @@ class TestConfig:
     def test_says_what_is_wrong(self, config: dict[str, Any], message: str) -> None:
         with pytest.raises(InvalidSetting, match=message):
             penalty_from_config(config)
+
+
+class TestState:
+    @pytest.mark.parametrize(
+        ("penalty", "state"),
+        [
+            (Quadratic(1.0), {}),
+            (Exact(1.0), {}),
+            (QuadraticContinuation(1.0, 8.0, 3, iteration=2), {"iteration": 2}),
+            (AdaptiveQuadratic(0.1, beta=4.0), {"beta": 4.0}),
+            (Lagrangian(0.1, multiplier=0.4), {"multiplier": 0.4}),
+            (AugmentedLagrangian(0.5, multiplier=0.6), {"multiplier": 0.6}),
+        ],
+    )
+    def test_is_what_changes(self, penalty: Penalty, state: dict[str, float]) -> None:
+        assert penalty.state_dict() == state
+
+    @each_penalty
+    def test_continues_a_fresh_penalty(self, penalty: Penalty) -> None:
+        ahead = penalty.updated(1.0).updated(2.0)
+        assert penalty.with_state(json.loads(json.dumps(ahead.state_dict()))) == ahead
+
+    @pytest.mark.parametrize(
+        ("penalty", "state", "message"),
+        [
+            (AdaptiveQuadratic(0.1, largest=2.0), {"beta": 3.0}, "largest=2.0"),
+            (Lagrangian(0.1, largest=2.0), {"multiplier": 3.0}, "largest=2.0"),
+            (QuadraticContinuation(1.0, 8.0, 3), {"iteration": -1}, "iteration=-1"),
+        ],
+    )
+    def test_out_of_range(self, penalty: Penalty, state: dict[str, float], message: str) -> None:
+        with pytest.raises(InvalidSetting, match=message):
+            penalty.with_state(state)
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, True, "high"])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (QuadraticContinuation, "start"),
+        (QuadraticContinuation, "end"),
+        (AdaptiveQuadratic, "tolerance"),
+        (AdaptiveQuadratic, "beta"),
+        (AdaptiveQuadratic, "growth"),
+    ],
+)
+def test_refuses_settings_that_are_not_above_0(kind: Any, name: str, bad: Any) -> None:
+    valid = {"start": 1.0, "end": 2.0, "iterations": 3} if kind is QuadraticContinuation else {"tolerance": 0.1}
+    with pytest.raises(InvalidSetting, match=f"{name}={bad!r}"):
+        kind(**{**valid, name: bad})
+
+
+@pytest.mark.parametrize(
+    ("name", "bad"), [("iterations", 0), ("iterations", 1.5), ("iteration", -1), ("iteration", 0.5)]
+)
+def test_refuses_counts_that_are_none(name: str, bad: float) -> None:
+    with pytest.raises(InvalidSetting, match=f"{name}={bad!r}"):
+        QuadraticContinuation(**{"start": 1.0, "end": 2.0, "iterations": 3, name: bad})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("bad", [0.9, -1.0, math.nan, "high"])
+def test_refuses_a_largest_beta_below_the_first(bad: Any) -> None:
+    with pytest.raises(InvalidSetting, match="largest"):
+        AdaptiveQuadratic(0.1, beta=1.0, largest=bad)
+
+
+def test_refuses_a_beta_that_would_shrink() -> None:
+    with pytest.raises(InvalidSetting, match=r"growth=0\.9"):
+        AdaptiveQuadratic(0.1, growth=0.9)
 
 
 @pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf, True, "high"])

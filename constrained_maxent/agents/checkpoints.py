@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from constrained_maxent.agents.rollouts import Environment, find_tracker, single_spaces
-from constrained_maxent.agents.settings import PGPSettings
+from constrained_maxent.agents.settings import Hyperparameters, PGPSettings
 from constrained_maxent.errors import CheckpointMismatch, DamagedCheckpoint, InvalidSetting
 
 if TYPE_CHECKING:
@@ -36,8 +36,9 @@ def save(path: str | PathLike[str], agent: PGP) -> None:
         "format": FORMAT,
         "agent": type(agent).__name__,
         "environment": describe(agent.env),
+        "settings": json.dumps(asdict(agent.settings)),
         # As they turned out: the environment's suggestions may have changed when it is loaded.
-        "settings": json.dumps(asdict(agent.settings) | asdict(agent.hyperparameters)),
+        "hyperparameters": json.dumps(asdict(agent.hyperparameters)),
         "seed": agent.seed,
         "iteration": agent.iteration,
         "timesteps": agent.timesteps,
@@ -104,7 +105,13 @@ def load(path: str | PathLike[str], env: Environment, kind: type[Agent], *, devi
                     f"{path} was made on an environment with {key} {there}; this one has {here[key]}."
                 )
         settings = PGPSettings(**json.loads(content["settings"]))
-        agent = kind(env, settings if device is None else replace(settings, device=device), seed=content["seed"])
+        settings = settings if device is None else replace(settings, device=device)
+        chosen = json.loads(content["hyperparameters"])
+        complete = replace(settings, **chosen)
+        agent = kind(env, complete, seed=content["seed"])
+        agent.settings = settings
+        # Not even what is left out on purpose may come from the environment now.
+        agent.hyperparameters = Hyperparameters(**{name: getattr(complete, name) for name in chosen})
         agent.policy.load_state_dict(content["policy"])
         agent.optimizer.load_state_dict(content["optimizer"])
         if agent.critic is not None:

@@ -45,7 +45,7 @@ class IterationReport:
         iteration: number of iterations done.
         timesteps: steps taken in the environment so far.
         objective, constraints, multipliers, penalty: from ``info["batch"]``, estimated on the batch before the update.
-        gradient_norm: of the gradient of P, before clipping.
+        gradient_norm: of the batch's first gradient, before clipping: that of P, unless advantages are normalised.
         critic_loss: in standardised units; ``None`` without a critic.
     """
 
@@ -121,11 +121,10 @@ class PGP:
         settings, collector = self.settings, self._collector
         tracker = find_tracker(self.env)
         spaces = collector.observation_space, collector.action_space
-        self.hyperparameters = complete(
-            settings,
-            {} if tracker is None else tracker.agent_defaults,
-            is_table=is_table(*spaces, kind=settings.policy),
-        )
+        table = is_table(*spaces, kind=settings.policy)
+        # What is suggested suits the usual kind of policy, not the other one.
+        suits = tracker is not None and table == is_table(*spaces, kind="auto")
+        self.hyperparameters = complete(settings, tracker.agent_defaults if suits else {}, is_table=table)
         chosen = self.hyperparameters
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
@@ -226,8 +225,9 @@ class PGP:
         )
         critic_loss = None
         if self.critic is not None:
-            critic_loss = self.critic.fit(rollout.rows, return_t, self._rng)
+            # Before the fit: the next batch asks for values in this normalisation.
             self.critic.observe(rollout.rows)
+            critic_loss = self.critic.fit(rollout.rows, return_t, self._rng)
         self.policy.observe(rollout.rows)
         return norm, critic_loss
 

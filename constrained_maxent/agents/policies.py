@@ -204,8 +204,9 @@ class Features(nn.Module):
         return self._sizes is None
 
     def _scale(self) -> torch.Tensor:
-        # What is constant stays as it is, shifted to 0.
-        return torch.where(self.variance > 1e-16, self.variance, 1.0).rsqrt()
+        # What is constant, but for the rounding of its mean, stays as it is, shifted to 0.
+        varies = self.variance > 1e-16 + 1e-24 * self.mean**2
+        return torch.where(varies, self.variance, 1.0).rsqrt()
 
     def normalization(self) -> tuple[FloatArray, FloatArray] | None:
         """Center c and scale z, ``(size,)`` each: inputs become (x - c)·z. ``None`` where inputs stay as they are."""

@@ -16,8 +16,8 @@ Baseline = Literal["none", "batch-mean", "critic"]
 
 @dataclass(frozen=True, kw_only=True)
 class PGPSettings:
-    """Hyperparameters of PGP. What is left out (``None``) the environment may suggest (``agent_defaults`` of
-    ``constrain``), as the -PGP- ids do; else there is a usual choice for a table and one for networks.
+    """Hyperparameters of PGP. What is left out (``None``) the environment may suggest, as the -PGP- ids do by the
+    ``agent_defaults`` of their trackers; else there is a usual choice for a table and one for networks.
     """
 
     policy: PolicyKind = "auto"
@@ -65,7 +65,7 @@ class PGPSettings:
     def __post_init__(self) -> None:
         for name, kinds in (("policy", PolicyKind), ("optimizer", Optimizer), ("baseline", Baseline)):
             value = getattr(self, name)
-            if value is not None and value not in get_args(kinds):
+            if value not in get_args(kinds) and (value is not None or name == "policy"):
                 raise InvalidSetting(f"{name}={value!r} must be one of {', '.join(get_args(kinds))}.")
         for name in ("learning_rate", "final_learning_rate", "critic_learning_rate"):
             self._require(name, lambda value: _is_number(value) and 0.0 < value < math.inf, "a finite number above 0")
@@ -75,7 +75,7 @@ class PGPSettings:
         self._require("gae_lambda", lambda value: _is_number(value) and 0.0 <= value <= 1.0, "in [0, 1]")
         for name in ("critic_steps", "critic_batch_size", "epochs", "decay_iterations"):
             self._require(name, _is_count, "a whole number of at least 1")
-        self._require("minibatch_size", lambda value: value == 0 or _is_count(value), "a whole number of at least 0")
+        self._require("minibatch_size", lambda value: _is_count(value, least=0), "a whole number of at least 0")
         for name in ("normalize_advantages", "normalize_observations"):
             self._require(name, lambda value: isinstance(value, bool), "True or False")
         if self.final_learning_rate is not None and self.decay_iterations is None:
@@ -162,9 +162,9 @@ def suggested(agent_defaults: Mapping[str, Any]) -> dict[str, Any]:
     """What an environment suggests, checked.
 
     Raises:
-        InvalidSetting: a name or a value that PGP does not know.
+        InvalidSetting: a name or a value that PGP does not know. Kind of policy and device are the user's choice.
     """
-    if unknown := agent_defaults.keys() - {entry.name for entry in fields(PGPSettings)}:
+    if unknown := agent_defaults.keys() - {entry.name for entry in fields(Hyperparameters)}:
         raise InvalidSetting(f"The environment's agent_defaults have unknown names: {', '.join(sorted(unknown))}.")
     return PGPSettings(**agent_defaults).given()
 
@@ -186,5 +186,5 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+def _is_count(value: object, *, least: int = 1) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least

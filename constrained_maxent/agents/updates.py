@@ -55,8 +55,8 @@ def update_policy(
     first_norm = math.nan
     for _ in range(settings.epochs):
         order = rng.permutation(n_steps)
-        for start in range(0, n_steps, size):
-            chosen = order[start : start + size]
+        # Parts of about equal size: a small rest would take as large a step as the others.
+        for chosen in np.array_split(order, math.ceil(n_steps / size)):
             ratio = (policy.log_prob(rows[chosen], raw[chosen]) - old_t[torch.as_tensor(chosen)]).exp()
             # Scaled up, so that each minibatch's gradient estimates that of the whole batch.
             factor = torch.as_tensor(factor_t[chosen] * (n_steps / len(chosen)), dtype=ratio.dtype, device=ratio.device)

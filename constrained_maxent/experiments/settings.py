@@ -53,7 +53,9 @@ class TrainSettings:
     """Further arguments of the environment, as a JSON object: '{"map_name": "8x8"}'."""
 
     # Nameless, so that its options have no prefix, and its errors pass through the command line's parser as they are.
-    agent: Annotated[PGPSettings, tyro.conf.arg(name="")] = field(default_factory=PGPSettings)
+    agent: Annotated[PGPSettings, tyro.conf.arg(name=""), tyro.conf.FlagConversionOff] = field(
+        default_factory=PGPSettings
+    )
     """The agent."""
 
     log_every: int = 10

@@ -264,6 +264,7 @@ class OccupancyTracker:
                 f"The checkpoint was made with the terms {', '.join(state['terms'])}; this environment has "
                 f"{', '.join(self.problem.term_names)}. Build the same stack of wrappers."
             )
+        penalties = {}
         for name, here in self._penalty_states().items():
             there = state["penalties"].get(name, {})
             if there.keys() != here.keys():
@@ -271,13 +272,18 @@ class OccupancyTracker:
                     f"The checkpoint's penalty of {name!r} changes its {', '.join(there) or 'nothing'}, this "
                     f"environment's its {', '.join(here) or 'nothing'}: give the constraint the same penalty."
                 )
+            try:
+                penalties[name] = self.problem.constraints[name].penalty.with_state(there)
+            except InvalidSetting as error:
+                raise CheckpointMismatch(
+                    f"The checkpoint's penalty of {name!r} does not fit this environment's: {error}"
+                ) from error
         try:
             self.estimator.load_state_dict(state["estimator"])
         except InvalidData as error:
             raise CheckpointMismatch(f"The checkpoint's occupancy does not fit this environment: {error}") from error
-        for name, penalty in state["penalties"].items():
-            constraint = self.problem.constraints[name]
-            self.problem.constraints[name] = replace(constraint, penalty=constraint.penalty.with_state(penalty))
+        for name, penalty in penalties.items():
+            self.problem.constraints[name] = replace(self.problem.constraints[name], penalty=penalty)
         self.iteration = int(state["iteration"])
         self.live = self._evaluation = None
         if self.estimator.is_fitted:

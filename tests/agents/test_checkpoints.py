@@ -19,7 +19,13 @@ from constrained_maxent.agents import PGP
 from constrained_maxent.errors import CheckpointMismatch, DamagedCheckpoint, InvalidSetting
 from constrained_maxent.functionals import LinearCost
 from constrained_maxent.occupancy import Counts
-from constrained_maxent.penalties import AugmentedLagrangian, Lagrangian, Quadratic
+from constrained_maxent.penalties import (
+    AdaptiveQuadratic,
+    AugmentedLagrangian,
+    Lagrangian,
+    Quadratic,
+    QuadraticContinuation,
+)
 from constrained_maxent.problem import Constraint
 
 SMALL = {"hidden_sizes": (8,), "critic_steps": 3}
@@ -46,7 +52,8 @@ def state_of(agent):
     if tracker is not None:
         state = tracker.state_dict()
         parts["occupancy"] = state["estimator"]["values"]
-        parts["rest"] = np.array([state["iteration"], state["estimator"]["mass"], *state["multipliers"].values()])
+        parts["rest"] = np.array([state["iteration"], state["estimator"]["mass"]])
+        parts["penalties"] = np.array([list(entry.values()) for entry in state["penalties"].values()])
     parts["counters"] = np.array([agent.iteration, agent.timesteps])
     parts["random"] = np.array(agent._rng.random())
     return parts
@@ -92,6 +99,30 @@ class TestContinuing:
                 {"policy": "mlp", "baseline": "critic", **SMALL},
                 id="networks and critic",
             ),
+            pytest.param(
+                lambda: gym.make_vec("FrozenLake-PGP-v0", num_envs=4),
+                {
+                    "epochs": 2,
+                    "minibatch_size": 60,
+                    "clip_range": 0.1,
+                    "normalize_advantages": True,
+                    "optimizer": "adam",
+                },
+                id="table in minibatches",
+            ),
+            pytest.param(
+                lambda: gym.make("FrozenLake-PGP-v0"),
+                {"learning_rate": 0.1, "final_learning_rate": 0.001, "decay_iterations": 30},
+                id="learning rate that decays",
+            ),
+            pytest.param(
+                lambda: lagrangian(penalty=AdaptiveQuadratic(0.1, beta=0.01, growth=1.1)), {}, id="adaptive beta"
+            ),
+            pytest.param(
+                lambda: lagrangian(vector=True, penalty=QuadraticContinuation(0.01, 1.0, 30), pairing="previous"),
+                {},
+                id="scheduled beta, previous",
+            ),
             pytest.param(lambda: lagrangian(), {"baseline": "batch-mean"}, id="multiplier and memory"),
             pytest.param(lambda: lagrangian(pairing="previous"), {}, id="multiplier, memory, previous"),
             pytest.param(
@@ -107,9 +138,19 @@ class TestContinuing:
         assert_same(continued.learn(iterations=20), whole)
 
     def test_continuous_actions(self, make_continuous, tmp_path):
-        whole = PGP(make_continuous(), seed=3, baseline="critic", **SMALL).learn(iterations=20)
-        PGP(make_continuous(), seed=3, baseline="critic", **SMALL).learn(iterations=10).save(tmp_path / "agent.pt")
-        assert_same(PGP.load(tmp_path / "agent.pt", make_continuous()).learn(iterations=10), whole)
+        """With all that is usual for networks: normalised observations, several epochs of minibatches."""
+        settings = SMALL | {"minibatch_size": 4}
+        whole = PGP(make_continuous(), seed=3, **settings).learn(iterations=20)
+        agent = PGP(make_continuous(), seed=3, **settings).learn(iterations=10)
+        agent.save(tmp_path / "agent.pt")
+        continued = PGP.load(tmp_path / "agent.pt", make_continuous())
+        rows = np.random.default_rng(0).uniform(-1.0, 1.0, (50, 3))
+        np.testing.assert_array_equal(
+            continued.predict(rows, deterministic=True)[0], agent.predict(rows, deterministic=True)[0]
+        )
+        assert continued.policy.features.count == 10 * 3 * 5
+        assert continued.policy.features.mean.abs().max() > 0.0
+        assert_same(continued.learn(iterations=10), whole)
 
     def test_on_the_environment_that_was_used_already(self, tmp_path):
         env = gym.make("FrozenLake-PGP-v0", slippery=True)
@@ -136,6 +177,46 @@ class TestContinuing:
         agent.save(tmp_path / "agent.pt")
         loaded = PGP.load(tmp_path / "agent.pt", gym.make("FrozenLake-PGP-v0"), device="cpu")
         assert (loaded.settings, loaded.seed) == (agent.settings, 5)
+        assert loaded.hyperparameters == agent.hyperparameters
+
+    def test_other_suggestions_change_nothing(self, tmp_path):
+        """A run goes on as it began, also with what was left out then and is suggested now."""
+
+        def make(**suggestions):
+            env = gym.make("FrozenLake-PGP-v0")
+            cmx.wrappers.find_tracker(env).agent_defaults = suggestions
+            return env
+
+        then = {"learning_rate": 0.05, "baseline": "critic", "hidden_sizes": (8, 4), "critic_steps": 2}
+        now = {
+            "learning_rate": 0.5,
+            "final_learning_rate": 0.1,
+            "decay_iterations": 2,
+            "return_discount": 0.5,
+            "optimizer": "adam",
+            "projection_radius": 0.01,
+            "baseline": "none",
+        }
+        whole = PGP(make(**then), seed=3).learn(iterations=6)
+        PGP(make(**then), seed=3).learn(iterations=3).save(tmp_path / "agent.pt")
+        loaded = PGP.load(tmp_path / "agent.pt", make(**now))
+        assert loaded.hyperparameters == whole.hyperparameters
+        assert loaded.settings == whole.settings
+        assert_same(loaded.learn(iterations=3), whole)
+        # and so does a checkpoint of what was loaded
+        loaded.save(tmp_path / "again.pt")
+        assert PGP.load(tmp_path / "again.pt", make(**now)).hyperparameters == whole.hyperparameters
+
+    @pytest.mark.parametrize(
+        "penalty", [AdaptiveQuadratic(0.1, beta=0.5, growth=2.0), QuadraticContinuation(0.5, 8.0, 4)]
+    )
+    def test_beta_goes_on_where_it_was(self, penalty, tmp_path):
+        """Doubled after each of three batches: R is far above the tolerance, and 8 / 0.5 is 2 to the 4th."""
+        PGP(lagrangian(penalty=penalty)).learn(iterations=3).save(tmp_path / "agent.pt")
+        env = lagrangian(penalty=penalty)
+        PGP.load(tmp_path / "agent.pt", env)
+        beta = cmx.wrappers.find_tracker(env).problem.constraints["cost"].penalty.beta
+        assert beta == pytest.approx(4.0, rel=1e-12)
 
     def test_multiplier_and_memory(self, tmp_path):
         agent = PGP(lagrangian()).learn(iterations=5)
@@ -266,7 +347,7 @@ class TestRefused:
     @pytest.mark.parametrize("how", ["torch", "pickle"])
     def test_code_is_not_executed(self, tmp_path, how):
         path, victim = tmp_path / "agent.pt", tmp_path / "victim"
-        content = {"format": 1, "policy": Bomb(str(victim))}
+        content = {"format": 2, "policy": Bomb(str(victim))}
         if how == "torch":
             torch.save(content, path)
         else:
@@ -289,9 +370,10 @@ class TestRefused:
         torch.save({key: value for key, value in content.items() if value is not Ellipsis}, path)
 
     def test_another_format(self, saved):
-        self.edit(saved, format=2)
-        message = self.check(saved, CheckpointMismatch, "format 2")
-        assert "reads 1" in message
+        for other in (1, 3):
+            self.edit(saved, format=other)
+            message = self.check(saved, CheckpointMismatch, f"format {other}")
+            assert "reads 2" in message
 
     def test_another_agent(self, saved):
         class Other(PGP):
@@ -316,7 +398,28 @@ class TestRefused:
         path = tmp_path / "agent.pt"
         PGP(lagrangian()).learn(iterations=1).save(path)
         self.check(path, CheckpointMismatch, "terms objective, cost;", lambda: lagrangian(constraints=("other",)))
-        self.check(path, CheckpointMismatch, "multipliers", lambda: lagrangian(penalty=Quadratic(0.1)))
+        self.check(
+            path,
+            CheckpointMismatch,
+            "penalty of 'cost' changes its multiplier, this environment's its nothing",
+            lambda: lagrangian(penalty=Quadratic(0.1)),
+        )
+        self.check(
+            path,
+            CheckpointMismatch,
+            "changes its multiplier, this environment's its beta",
+            lambda: lagrangian(penalty=AdaptiveQuadratic(0.1)),
+        )
+
+    def test_a_penalty_out_of_range_here(self, tmp_path):
+        path = tmp_path / "agent.pt"
+        PGP(lagrangian(penalty=AdaptiveQuadratic(0.1, beta=1.0, growth=2.0))).learn(iterations=2).save(path)
+        self.check(
+            path,
+            CheckpointMismatch,
+            r"largest=1.5 must be a number of at least beta=4.0",
+            lambda: lagrangian(penalty=AdaptiveQuadratic(0.1, growth=1.1, largest=1.5)),
+        )
 
     def test_with_and_without_a_tracker(self, reporter, tmp_path):
         def bare():
@@ -335,7 +438,18 @@ class TestRefused:
 
     @pytest.mark.parametrize(
         "part",
-        ["agent", "environment", "settings", "seed", "iteration", "policy", "optimizer", "random", "wrappers"],
+        [
+            "agent",
+            "environment",
+            "settings",
+            "hyperparameters",
+            "seed",
+            "iteration",
+            "policy",
+            "optimizer",
+            "random",
+            "wrappers",
+        ],
     )
     def test_a_missing_part(self, saved, part):
         self.edit(saved, **{part: ...})
@@ -360,6 +474,8 @@ class TestRefused:
         [
             {"settings": "{"},
             {"settings": '{"lr": 1}'},
+            {"hyperparameters": "{}"},
+            {"hyperparameters": '{"lr": 1}'},
             {"random": "{}"},
             {"policy": {"theta": torch.zeros(3)}},
             {"policy": None},

@@ -6,13 +6,13 @@ import torch
 from gymnasium.spaces import Box, Discrete
 
 from constrained_maxent.agents.critic import Critic
-from constrained_maxent.agents.settings import PGPSettings
+from constrained_maxent.agents.settings import PGPSettings, complete
 
 
 def make(space=None, **settings):
     torch.manual_seed(0)
     settings = {"hidden_sizes": (32,), "critic_steps": 300, "critic_learning_rate": 0.01} | settings
-    return Critic(space or Discrete(3), PGPSettings(**settings))
+    return Critic(space or Discrete(3), complete(PGPSettings(**settings), {}, is_table=False))
 
 
 def test_starts_near_zero():
@@ -63,3 +63,28 @@ def test_continuous_observations():
     critic.fit(rows, 5.0 + rows[:, 0] - 2.0 * rows[:, 1], rng)
     test = rng.uniform(-0.8, 0.8, size=(100, 2))
     np.testing.assert_allclose(critic.values(test), 5.0 + test[:, 0] - 2.0 * test[:, 1], atol=0.2)
+
+
+def test_sees_far_away_observations_once_they_are_normalised():
+    """Positions around 1000 that differ by 0.01: a network learns nothing from them as they are."""
+    space, rng = Box(-np.inf, np.inf, (1,), dtype=np.float64), np.random.default_rng(0)
+    rows = 1_000.0 + 0.01 * rng.uniform(-1.0, 1.0, size=(2_000, 1))
+    returns = 100.0 * (rows[:, 0] - 1_000.0)
+    errors = {}
+    for normalize in (False, True):
+        critic = make(space, normalize_observations=normalize, critic_steps=200)
+        critic.observe(rows)
+        critic.fit(rows, returns, rng)
+        errors[normalize] = np.abs(critic.values(rows) - returns).mean()
+    assert errors[True] < 0.1 < 0.3 < errors[False]  # 0.5 if it says 0
+
+
+def test_normalisation_is_part_of_the_state():
+    space, rng = Box(-np.inf, np.inf, (2,), dtype=np.float64), np.random.default_rng(0)
+    critic, other = make(space, critic_steps=3), make(space)
+    rows = rng.normal(size=(100, 2)) * [1.0, 50.0] + [3.0, -20.0]
+    critic.observe(rows)
+    critic.fit(rows, rows[:, 0], rng)
+    assert (other.values(rows) != critic.values(rows)).any()
+    other.load_state_dict(critic.state_dict())
+    np.testing.assert_array_equal(other.values(rows), critic.values(rows))

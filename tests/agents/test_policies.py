@@ -20,7 +20,7 @@ from constrained_maxent.agents.policies import (
     TabularSoftmax,
     make_policy,
 )
-from constrained_maxent.agents.settings import PGPSettings
+from constrained_maxent.agents.settings import PGPSettings, complete
 from constrained_maxent.errors import InvalidData, NonFiniteValue, UnsupportedSpace
 
 CONFIDENCE = 1e-6
@@ -167,7 +167,7 @@ class TestCategoricalMLP:
         policy = network_policy(Discrete(4, start=2))
         rows = np.random.default_rng(0).normal(size=(5, 3))
         raw = np.array([0, 1, 2, 3, 0])
-        logits = policy.logits(torch.as_tensor(rows))
+        logits = policy.logits(torch.as_tensor(rows, dtype=torch.float32))
         expected = Categorical(logits=logits).log_prob(torch.as_tensor(raw))
         torch.testing.assert_close(policy.log_prob(rows, raw), expected)
         assert policy.to_env(raw).tolist() == [2, 3, 4, 5, 2]
@@ -231,7 +231,7 @@ class TestGaussianMLP:
 
     def torch_log_prob(self, policy, rows, raw):
         """By torch's own transforms, in float64."""
-        inputs = torch.as_tensor(rows)
+        inputs = torch.as_tensor(rows, dtype=torch.float32)
         mean, log_std = policy.mean(inputs).double(), policy.log_std(inputs).double().clamp(-5.0, 2.0)
         scale = torch.as_tensor((self.HIGH - self.LOW) / 2.0)
         middle = torch.as_tensor((self.HIGH + self.LOW) / 2.0)
@@ -270,7 +270,8 @@ class TestGaussianMLP:
         row = np.array([0.3, -0.2, 0.9])
         raw = policy.sample(np.tile(row, (5_000, 1)), np.random.default_rng(0))
         with torch.no_grad():
-            mean, std = policy.mean(torch.as_tensor(row)[None])[0], policy.log_std(torch.as_tensor(row)[None])[0].exp()
+            inputs = torch.as_tensor(row, dtype=torch.float32)[None]
+            mean, std = policy.mean(inputs)[0], policy.log_std(inputs)[0].exp()
         for i in range(2):
             assert kstest(raw[:, i], "norm", args=(mean[i].item(), std[i].item())).pvalue > CONFIDENCE
 
@@ -284,7 +285,9 @@ class TestGaussianMLP:
     def test_mode_is_the_mean(self):
         policy = self.policy()
         rows = np.random.default_rng(0).normal(size=(4, 3))
-        np.testing.assert_allclose(policy.mode(rows), policy.mean(torch.as_tensor(rows)).detach(), rtol=1e-6)
+        np.testing.assert_allclose(
+            policy.mode(rows), policy.mean(torch.as_tensor(rows, dtype=torch.float32)).detach(), rtol=1e-6
+        )
 
     @pytest.mark.parametrize("network", ["mean", "log_std"])
     def test_diverged_parameters_are_named(self, network):
@@ -384,4 +387,39 @@ def test_every_policy_has_the_same_shapes():
 
 def test_critic_and_policy_take_the_same_observations():
     for space, rows in [(Discrete(3, start=1), [1, 3]), (Box(-1.0, 1.0, (2, 2)), np.zeros((2, 2, 2)))]:
-        assert Critic(space, PGPSettings(hidden_sizes=(4,))).values(np.array(rows)).shape == (2,)
+        settings = complete(PGPSettings(hidden_sizes=(4,)), {}, is_table=False)
+        assert Critic(space, settings).values(np.array(rows)).shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("observations", "actions", "kind"),
+    [
+        (Discrete(3), Discrete(4), "tabular"),
+        (Box(-1.0, 1.0, (3,)), Discrete(4), "mlp"),
+        (Box(-1.0, 1.0, (3,)), Box(-1.0, 2.0, (2,)), "mlp"),
+    ],
+)
+def test_samples_come_with_their_log_prob(observations, actions, kind):
+    policy = randomised(make_policy(observations, actions, kind=kind, hidden_sizes=(8,), normalize=True), 0.3)
+    rng = np.random.default_rng(0)
+    rows = rng.integers(3, size=40) if kind == "tabular" else rng.normal(2.0, 5.0, size=(40, 3))
+    policy.observe(rows)
+    raw, log_prob = policy.sample_with_log_prob(rows, np.random.default_rng(1))
+    # the very samples that sample() draws
+    np.testing.assert_array_equal(raw, policy.sample(rows, np.random.default_rng(1)))
+    assert (log_prob.shape, log_prob.dtype) == ((40,), np.float64)
+    np.testing.assert_allclose(log_prob, policy.log_prob(rows, raw).detach().double(), rtol=1e-6)
+    assert len(set(log_prob.tolist())) > 3
+
+
+def test_normalised_observations_are_those_of_another_scale():
+    """After it has observed rows, a policy says of them what its twin says of standardised ones."""
+    rows = np.random.default_rng(0).normal(7.0, 30.0, size=(60, 3))
+    standard = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    for actions in (Discrete(3), Box(-1.0, 1.0, (2,))):
+        plain = network_policy(actions)
+        policy = make_policy(Box(-1.0, 1.0, (3,)), actions, kind="mlp", hidden_sizes=(8,), normalize=True)
+        policy.load_state_dict(policy.state_dict() | plain.state_dict())
+        policy.observe(rows)
+        raw = plain.sample(standard, np.random.default_rng(0))
+        torch.testing.assert_close(policy.log_prob(rows, raw), plain.log_prob(standard, raw), rtol=1e-4, atol=1e-4)

@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from constrained_maxent.agents.returns import mean_over_trajectories, rewards_to_go
+from constrained_maxent.agents.returns import (
+    generalised_advantages,
+    mean_over_trajectories,
+    rewards_to_go,
+    standardised,
+)
 
 
 def double_loop(rewards, gamma, final_value=0.0):
@@ -67,3 +72,110 @@ def test_batch_mean_by_hand():
     # trajectories (1, 2, 6) and (3, 4): means 2, 3, and 6 alone at time 2
     means = mean_over_trajectories(np.array([1.0, 2.0, 6.0, 3.0, 4.0]), np.array([0, 1, 2, 0, 1]))
     np.testing.assert_array_equal(means, [2.0, 3.0, 6.0, 2.0, 3.0])
+
+
+class TestGeneralisedAdvantages:
+    LENGTHS = np.array([4, 1, 7, 2])
+    RNG = np.random.default_rng(3)
+    REWARDS, VALUES = RNG.normal(size=14), RNG.normal(size=14)
+    # The second and the last were terminated: nothing comes after them.
+    FINAL = np.array([0.7, 0.0, -1.3, 0.0])
+
+    def advantages(self, gamma, gae_lambda):
+        return generalised_advantages(
+            self.REWARDS, self.VALUES, self.LENGTHS, discount=gamma, gae_lambda=gae_lambda, value_T=self.FINAL
+        )
+
+    def trajectories(self):
+        cuts = np.cumsum(self.LENGTHS)[:-1]
+        return zip(np.split(self.REWARDS, cuts), np.split(self.VALUES, cuts), self.FINAL, strict=True)
+
+    @pytest.mark.parametrize("gamma", [0.5, 0.99, 1.0])
+    @pytest.mark.parametrize("gae_lambda", [0.0, 0.3, 0.95, 1.0])
+    def test_definition(self, gamma, gae_lambda):
+        """Schulman et al. 2016: eq. 16, that is delta_t + (gamma lambda) delta_(t+1) + ..."""
+        expected = []
+        for rewards, values, final in self.trajectories():
+            following = [*values[1:], final]
+            deltas = [r + gamma * after - v for r, v, after in zip(rewards, values, following, strict=True)]
+            for t in range(len(rewards)):
+                expected.append(sum((gamma * gae_lambda) ** (k - t) * deltas[k] for k in range(t, len(rewards))))
+        np.testing.assert_allclose(self.advantages(gamma, gae_lambda), expected, rtol=1e-12, atol=1e-12)
+
+    @pytest.mark.parametrize("gamma", [0.5, 1.0])
+    def test_mean_over_lookaheads(self, gamma):
+        """Eqs. 11 to 16: (1 - lambda) times the sum of lambda^(k-1) A^(k), all further A^(k) alike at the end."""
+        gae_lambda, expected = 0.6, []
+        for rewards, values, final in self.trajectories():
+            T, after = len(rewards), [*values, final]
+            for t in range(T):
+                looks = [
+                    sum(gamma**i * rewards[t + i] for i in range(k)) + gamma**k * after[t + k] - values[t]
+                    for k in range(1, T - t + 1)
+                ]
+                weights = [(1.0 - gae_lambda) * gae_lambda ** (k - 1) for k in range(1, T - t)] + [
+                    gae_lambda ** (T - t - 1)
+                ]
+                expected.append(np.dot(weights, looks))
+        np.testing.assert_allclose(self.advantages(gamma, gae_lambda), expected, rtol=1e-12, atol=1e-12)
+
+    def test_lambda_1_takes_whole_returns(self):
+        expected = [
+            g - v
+            for rewards, values, final in self.trajectories()
+            for g, v in zip(double_loop(rewards, 0.9, final), values, strict=True)
+        ]
+        np.testing.assert_allclose(self.advantages(0.9, 1.0), expected, rtol=1e-12, atol=1e-12)
+
+    def test_lambda_0_takes_temporal_differences(self):
+        expected = [
+            r + 0.9 * after - v
+            for rewards, values, final in self.trajectories()
+            for r, v, after in zip(rewards, values, [*values[1:], final], strict=True)
+        ]
+        np.testing.assert_allclose(self.advantages(0.9, 0.0), expected, rtol=1e-12, atol=1e-12)
+
+    def test_by_hand(self):
+        # deltas 1 + 0.5*4 - 2 = 1 and 3 + 0.5*8 - 4 = 3, so 1 + 0.25*3; terminated instead: 3 - 4 = -1, 1 - 0.25
+        rewards, values, length = np.array([1.0, 3.0]), np.array([2.0, 4.0]), np.array([2])
+        kind = {"discount": 0.5, "gae_lambda": 0.5}
+        truncated = generalised_advantages(rewards, values, length, value_T=np.array([8.0]), **kind)
+        terminated = generalised_advantages(rewards, values, length, value_T=np.array([0.0]), **kind)
+        assert truncated.tolist() == [1.75, 3.0]
+        assert terminated.tolist() == [0.75, -1.0]
+
+    def test_right_values_leave_no_advantage(self):
+        """Values that satisfy Bellman's equation, whatever lambda is."""
+        rewards = np.array([1.0, -2.0, 4.0])
+        values = np.array(double_loop(rewards, 0.9, 5.0))
+        for gae_lambda in (0.0, 0.5, 1.0):
+            advantages = generalised_advantages(
+                rewards, values, np.array([3]), discount=0.9, gae_lambda=gae_lambda, value_T=np.array([5.0])
+            )
+            np.testing.assert_allclose(advantages, 0.0, atol=1e-14)
+
+    def test_arguments_are_left_alone(self):
+        before = self.REWARDS.copy(), self.VALUES.copy(), self.FINAL.copy()
+        self.advantages(0.9, 0.5)
+        for array, copy in zip((self.REWARDS, self.VALUES, self.FINAL), before, strict=True):
+            np.testing.assert_array_equal(array, copy)
+
+
+class TestStandardised:
+    def test_by_hand(self):
+        # mean (1*1 + 3*5) / 4 = 4, variance (1*9 + 3*1) / 4 = 3
+        expected = np.array([-3.0, 1.0]) / np.sqrt(3.0)
+        np.testing.assert_allclose(standardised(np.array([1.0, 5.0]), np.array([1.0, 3.0])), expected, rtol=1e-14)
+
+    def test_units_do_not_matter(self):
+        rng = np.random.default_rng(0)
+        values, weights = rng.normal(size=50), rng.uniform(0.1, 1.0, 50)
+        one = standardised(values, weights)
+        np.testing.assert_allclose(standardised(1e4 * values - 3.0, 0.01 * weights), one, rtol=1e-9, atol=1e-9)
+        assert np.average(one, weights=weights) == pytest.approx(0.0, abs=1e-12)
+        assert np.average(one**2, weights=weights) == pytest.approx(1.0, rel=1e-12)
+
+    @pytest.mark.parametrize("weights", [[1.0, 0.5, 0.25], [0.0, 0.0, 0.0]])
+    def test_all_alike_or_of_no_weight(self, weights):
+        assert standardised(np.full(3, 0.1), np.array(weights)).tolist() == [0.0] * 3
+        assert standardised(np.array([1.0, 2.0, 3.0]), np.zeros(3)).tolist() == [0.0] * 3

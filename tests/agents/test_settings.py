@@ -10,7 +10,9 @@ import pytest
 import torch
 
 from constrained_maxent.agents import PGP, PGPSettings
+from constrained_maxent.agents.settings import complete
 from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.wrappers import find_tracker
 
 NAN, INF = math.nan, math.inf
 
@@ -24,12 +26,23 @@ NAN, INF = math.nan, math.inf
         ("baseline", "mean"),
         *[
             (name, value)
-            for name in ("learning_rate", "projection_radius", "max_gradient_norm", "critic_learning_rate")
+            for name in ("learning_rate", "final_learning_rate", "critic_learning_rate")
             for value in (0.0, -1.0, NAN, INF, "0.1", True)
         ],
-        ("critic_learning_rate", None),
+        *[
+            (name, value)
+            for name in ("projection_radius", "max_gradient_norm", "clip_range")
+            for value in (0.0, -1.0, NAN, -INF, "0.1", True)
+        ],
         *[("return_discount", value) for value in (0.0, -0.5, 1.1, NAN, "1", True)],
-        *[(name, value) for name in ("critic_steps", "critic_batch_size") for value in (0, -1, 1.5, None, True)],
+        *[("gae_lambda", value) for value in (-0.1, 1.1, NAN, INF, "1", True)],
+        *[
+            (name, value)
+            for name in ("critic_steps", "critic_batch_size", "epochs", "decay_iterations")
+            for value in (0, -1, 1.5, "2", True)
+        ],
+        *[("minibatch_size", value) for value in (-1, 1.5, 0.0, "2", False, True)],
+        *[(name, value) for name in ("normalize_advantages", "normalize_observations") for value in (0, 1, "yes", NAN)],
         *[("hidden_sizes", value) for value in ((0,), (64, -1), (2.5,), 64, "64", (True,))],
     ],
 )
@@ -42,6 +55,13 @@ def test_refused(name, value):
 
 def test_accepted_at_the_edges():
     PGPSettings(return_discount=1.0, hidden_sizes=(), critic_steps=1, learning_rate=1, projection_radius=1e-9)
+    PGPSettings(gae_lambda=0.0, epochs=1, minibatch_size=0, decay_iterations=1)
+    PGPSettings(gae_lambda=1, projection_radius=INF, max_gradient_norm=INF, clip_range=INF)
+
+
+def test_a_final_rate_needs_its_iterations():
+    with pytest.raises(InvalidSetting, match="needs decay_iterations"):
+        PGPSettings(final_learning_rate=1e-4)
 
 
 def test_json_round_trip():
@@ -49,6 +69,83 @@ def test_json_round_trip():
     again = PGPSettings(**json.loads(json.dumps(asdict(settings))))
     assert again == settings
     assert again.hidden_sizes == (8, 4)
+
+
+def test_json_round_trip_of_what_is_left_out_and_of_no_limit():
+    settings = PGPSettings(clip_range=INF, normalize_advantages=False, minibatch_size=0)
+    again = PGPSettings(**json.loads(json.dumps(asdict(settings))))
+    assert again == settings
+    assert again.given() == {
+        "policy": "auto",
+        "clip_range": INF,
+        "normalize_advantages": False,
+        "minibatch_size": 0,
+        "device": "cpu",
+    }
+
+
+class TestComplete:
+    """Given before suggested before usual."""
+
+    def test_usual_for_a_table(self):
+        """Algorithm 1 of the paper: one plain step up the gradient, η = 0.01."""
+        chosen = complete(PGPSettings(), {}, is_table=True)
+        assert (chosen.optimizer, chosen.learning_rate, chosen.baseline) == ("sgd", 0.01, "none")
+        assert (chosen.epochs, chosen.minibatch_size) == (1, 0)
+        assert chosen.clip_range == chosen.max_gradient_norm == chosen.projection_radius == INF
+        assert not chosen.normalize_advantages
+        assert not chosen.normalize_observations
+        assert chosen.return_discount is chosen.final_learning_rate is chosen.decay_iterations is None
+
+    def test_usual_for_networks(self):
+        chosen = complete(PGPSettings(), {}, is_table=False)
+        assert (chosen.optimizer, chosen.learning_rate, chosen.baseline) == ("adam", 3e-4, "critic")
+        assert (chosen.epochs, chosen.minibatch_size, chosen.clip_range) == (4, 1024, 0.2)
+        assert (chosen.gae_lambda, chosen.max_gradient_norm, chosen.hidden_sizes) == (0.95, 1.0, (256, 256))
+        assert chosen.normalize_advantages
+        assert chosen.normalize_observations
+
+    @pytest.mark.parametrize("is_table", [True, False])
+    def test_precedence(self, is_table):
+        suggestions = {"learning_rate": 0.5, "epochs": 7, "normalize_advantages": False, "clip_range": INF}
+        chosen = complete(PGPSettings(learning_rate=0.25, minibatch_size=0), suggestions, is_table=is_table)
+        assert chosen.learning_rate == 0.25  # given, and suggested otherwise
+        assert chosen.minibatch_size == 0  # given, though it is false
+        assert chosen.epochs == 7  # suggested
+        assert chosen.normalize_advantages is False  # suggested, though it is false
+        assert chosen.clip_range == INF
+        assert chosen.critic_steps == 40  # usual
+
+    def test_what_is_suggested_is_checked(self):
+        with pytest.raises(InvalidSetting, match=r"agent_defaults have unknown names: lr, momentum\."):
+            complete(PGPSettings(), {"momentum": 0.9, "lr": 0.1, "epochs": 2}, is_table=True)
+        with pytest.raises(InvalidSetting, match="epochs=0"):
+            complete(PGPSettings(), {"epochs": 0}, is_table=True)
+
+    @pytest.mark.parametrize("name", ["policy", "device"])
+    def test_no_environment_chooses_the_kind_of_policy(self, name):
+        """It would be ignored: the kind decides which choices are usual, the machine where to compute."""
+        with pytest.raises(InvalidSetting, match=f"unknown names: {name}"):
+            complete(PGPSettings(), {name: "mlp"}, is_table=True)
+
+    def test_a_list_of_sizes_is_suggested(self):
+        """As JSON has it."""
+        assert complete(PGPSettings(), {"hidden_sizes": [8, 4]}, is_table=False).hidden_sizes == (8, 4)
+
+    def test_from_the_environment(self):
+        env = gym.make("FrozenLake-PGP-v0")
+        find_tracker(env).agent_defaults = {"learning_rate": 0.5, "optimizer": "adam", "epochs": 2}
+        agent = PGP(env, epochs=3)
+        assert (agent.hyperparameters.epochs, agent.hyperparameters.learning_rate) == (3, 0.5)
+        assert type(agent.optimizer) is torch.optim.Adam
+        assert agent.settings == PGPSettings(epochs=3)
+        assert PGP(env, policy="mlp", hidden_sizes=(4,)).hyperparameters.learning_rate == 0.5
+
+    def test_an_unknown_suggestion_of_the_environment(self):
+        env = gym.make("FrozenLake-PGP-v0")
+        find_tracker(env).agent_defaults = {"lr": 0.5}
+        with pytest.raises(InvalidSetting, match="agent_defaults have unknown names: lr"):
+            PGP(env)
 
 
 def test_frozen():
@@ -71,6 +168,7 @@ class TestPGP:
         assert type(agent.optimizer) is torch.optim.Adam
         assert agent.optimizer.param_groups[0]["lr"] == 3e-4
         assert not agent.is_tabular
+        assert agent.critic is not None
 
     def test_optimizer_of_choice(self):
         env = gym.make("FrozenLake-PGP-v0")

@@ -55,6 +55,7 @@ class TestHelp:
         assert "--beta FLOAT β of the quadratic penalty. (default: unset)" in text
         assert "--preset {default,paper} " in text
         assert "--out PATH " in text
+        assert "--normalize-advantages {True,False} " in text
         assert "--overwrite Replace" in text
         assert "None" not in text
         assert "''" not in text
@@ -104,6 +105,7 @@ class TestTrain:
             ("SafeFrozenLake-v0", ("--env-kwargs", '{"map_name": "4x4"}', "--limit", 1.0), True),
             ("constrained_maxent:SafeFrozenLake-v0", ("--steps-per-batch", 100, "--pairing", "split"), True),
             ("SafeFrozenLake-v0", ("--policy", "mlp", "--hidden-sizes", 8, 8, "--baseline", "critic"), False),
+            ("FrozenLake-v1", ("--normalize-advantages", "False", "--clip-range", "inf"), True),
         ],
     )
     def test_other_environments(self, train, cmaxent, env_id, options, exact):
@@ -171,7 +173,7 @@ class TestMistakes:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (("--iteration", 5), "Perhaps you meant: --iterations INT"),
+            (("--num-env", 5), "Perhaps you meant: --num-envs INT"),
             (("--iterations", "many"), "Error parsing --iterations"),
             (("--beta", "unset"), "Error parsing --beta"),
             (("--preset", "papers"), "invalid choice 'papers' for argument '--preset'"),

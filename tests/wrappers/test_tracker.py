@@ -9,7 +9,7 @@ import pytest
 from constrained_maxent.errors import CheckpointMismatch
 from constrained_maxent.functionals import Entropy, LinearCost
 from constrained_maxent.occupancy import Counts, Weighting
-from constrained_maxent.penalties import Lagrangian, Quadratic
+from constrained_maxent.penalties import AdaptiveQuadratic, Lagrangian, Quadratic
 from constrained_maxent.types import Batch
 from constrained_maxent.wrappers import CostConstraint, EntropyObjective, TrackOccupancy
 from constrained_maxent.wrappers.tracker import OccupancyTracker
@@ -43,7 +43,7 @@ class TestCheckpoints:
         one.close(batch(), n_first=1)
         state = one.state_dict()
         # R = 2 after the first batch: the multiplier is 0.5 * 2.
-        assert state["multipliers"] == {"cost": 1.0}
+        assert state["penalties"] == {"cost": {"multiplier": 1.0}}
         assert (state["terms"], state["iteration"]) == (["objective", "cost"], 1)
         two = make(pairing=pairing, memory=memory)
         two.load_state_dict(state)
@@ -59,7 +59,7 @@ class TestCheckpoints:
         tracker.close(batch(), n_first=1)
         state = tracker.state_dict()
         tracker.close(batch((1, 1), 9.0), n_first=1)
-        assert state["multipliers"] == {"cost": 1.0}
+        assert state["penalties"] == {"cost": {"multiplier": 1.0}}
         assert state["estimator"]["values"].tolist() == [1.0, 0.0, 0.0, 0.5]
 
     def test_before_the_first_batch(self):
@@ -75,7 +75,12 @@ class TestCheckpoints:
             ({"names": ("cost", "more")}, "more"),
             ({"names": ()}, "terms"),
             ({"n_states": 3}, "cells"),
-            ({"penalty": Quadratic(1.0)}, "same penalties"),
+            ({"penalty": Quadratic(1.0)}, "changes its multiplier, this environment's its nothing: .* same penalty"),
+            (
+                {"penalty": AdaptiveQuadratic(0.1)},
+                "penalty of 'cost' changes its multiplier, this environment's its beta",
+            ),
+            ({"penalty": Lagrangian(0.5, largest=0.25)}, "does not fit this environment's: multiplier=1.0"),
         ],
     )
     def test_another_stack(self, other, message):
@@ -86,9 +91,31 @@ class TestCheckpoints:
         with pytest.raises(CheckpointMismatch, match=message):
             two.load_state_dict(one.state_dict())
         assert str(two.state_dict()) == two_state
-        with pytest.raises(CheckpointMismatch):
-            one.load_state_dict(two.state_dict())
-        assert one.state_dict()["multipliers"] == {"cost": 1.0}
+        if "penalty" not in other or not isinstance(other["penalty"], Lagrangian):
+            with pytest.raises(CheckpointMismatch):
+                one.load_state_dict(two.state_dict())
+        assert one.state_dict()["penalties"] == {"cost": {"multiplier": 1.0}}
+
+    @pytest.mark.parametrize("pairing", ["previous", "same", "split"])
+    def test_an_adaptive_beta(self, pairing):
+        """R = 2 exceeds 0.5 in two batches: beta = 3 * 2 * 2; the slope 2 beta R of the next batch says so."""
+        penalty = AdaptiveQuadratic(0.5, beta=3.0, growth=2.0)
+        one, two = make(penalty=penalty, pairing=pairing), make(penalty=penalty, pairing=pairing)
+        for _ in range(2):
+            one.close(batch(), n_first=1)
+        assert one.state_dict()["penalties"] == {"cost": {"beta": 12.0}}
+        two.load_state_dict(one.state_dict())
+        assert two.problem.constraints["cost"].penalty == AdaptiveQuadratic(0.5, beta=12.0, growth=2.0)
+        assert two.live.at_cell(0, {"cost": 2.0})["cost"] == pytest.approx(-2.0 * 12.0 * 2.0 * 2.0)
+        first, second = (tracker.close(batch((1, 1), 1.0), n_first=1) for tracker in (one, two))
+        assert str(first) == str(second)
+        assert first["multipliers"]["cost"] == pytest.approx(2.0 * 12.0 * 1.0)
+
+    def test_fixed_penalties_have_no_state(self):
+        tracker = make(penalty=Quadratic(1.0))
+        tracker.close(batch(), n_first=1)
+        assert tracker.state_dict()["penalties"] == {}
+        make(penalty=Quadratic(1.0)).load_state_dict(tracker.state_dict())
 
     def test_through_a_stack(self, scripted):
         def stack():
