@@ -123,8 +123,9 @@ class PGP:
         spaces = collector.observation_space, collector.action_space
         table = is_table(*spaces, kind=settings.policy)
         # What is suggested suits the usual kind of policy, not the other one.
-        suits = tracker is not None and table == is_table(*spaces, kind="auto")
-        self.hyperparameters = complete(settings, tracker.agent_defaults if suits else {}, is_table=table)
+        is_usual = table == is_table(*spaces, kind="auto")
+        suggestions = tracker.agent_defaults if tracker is not None and is_usual else {}
+        self.hyperparameters = complete(settings, suggestions, is_table=table)
         chosen = self.hyperparameters
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)

@@ -92,10 +92,10 @@ def grid():
     """The wrapped grid, PGP trained on it, and the exact value of a policy table."""
 
     def train(seed, iterations, *, eta, **settings):
-        env = gym.make("FrozenLake-PGP-v0", **settings)
+        env = gym.make("FrozenLake-PGP-v0", preset="paper", **settings)
         return PGP(env, learning_rate=eta, seed=seed).learn(iterations=iterations).policy_table()
 
-    problem = ExactProblem.from_env(gym.make("FrozenLake-PGP-v0"))
+    problem = ExactProblem.from_env(gym.make("FrozenLake-PGP-v0", preset="paper"))
 
     def evaluate(table):
         """Entropy and cost of a policy."""
@@ -103,6 +103,6 @@ def grid():
         return np.array([exact.objective, exact.constraints["cost"]])
 
     def make(**settings):
-        return gym.make("FrozenLake-PGP-v0", **settings)
+        return gym.make("FrozenLake-PGP-v0", preset="paper", **settings)
 
     return SimpleNamespace(make=make, train=train, evaluate=evaluate, uniform=evaluate(np.full((36, 4), 0.25)))

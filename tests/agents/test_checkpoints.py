@@ -31,6 +31,16 @@ from constrained_maxent.problem import Constraint
 SMALL = {"hidden_sizes": (8,), "critic_steps": 3}
 
 
+def lake(**settings):
+    """The grid with the paper's settings."""
+    return gym.make("FrozenLake-PGP-v0", preset="paper", **settings)
+
+
+def lakes(num_envs, **settings):
+    """Several of them."""
+    return gym.make_vec("FrozenLake-PGP-v0", num_envs=num_envs, preset="paper", **settings)
+
+
 def lagrangian(vector=False, constraints=("cost",), penalty=None, memory=0.9, **settings):
     env = gym.make_vec("SafeFrozenLake-v0", num_envs=4) if vector else gym.make("SafeFrozenLake-v0")
     penalty = Lagrangian(learning_rate=0.01, multiplier=0.3) if penalty is None else penalty
@@ -77,7 +87,7 @@ def make_continuous(reporter):
 @pytest.fixture
 def saved(tmp_path):
     path = tmp_path / "agent.pt"
-    PGP(gym.make("FrozenLake-PGP-v0"), seed=1).learn(iterations=2).save(path)
+    PGP(lake(), seed=1).learn(iterations=2).save(path)
     return path
 
 
@@ -85,22 +95,26 @@ class TestContinuing:
     @pytest.mark.parametrize(
         ("make", "settings"),
         [
-            pytest.param(lambda: gym.make("FrozenLake-PGP-v0", slippery=True), {}, id="scalar"),
+            pytest.param(lambda: lake(slippery=True), {}, id="scalar"),
             pytest.param(
-                lambda: gym.make_vec("FrozenLake-PGP-v0", num_envs=4, slippery=True), {"optimizer": "adam"}, id="vector"
+                lambda: lakes(num_envs=4, slippery=True),
+                {"optimizer": "adam"},
+                id="vector",
             ),
             pytest.param(
-                lambda: gym.make_vec("FrozenLake-PGP-v0", num_envs=4, autoreset_mode="SameStep", pairing="split"),
+                lambda: gym.make_vec(
+                    "FrozenLake-PGP-v0", preset="paper", num_envs=4, autoreset_mode="SameStep", pairing="split"
+                ),
                 {"projection_radius": 0.5},
                 id="same-step, split",
             ),
             pytest.param(
-                lambda: gym.make_vec("FrozenLake-PGP-v0", num_envs=4),
+                lambda: lakes(num_envs=4),
                 {"policy": "mlp", "baseline": "critic", **SMALL},
                 id="networks and critic",
             ),
             pytest.param(
-                lambda: gym.make_vec("FrozenLake-PGP-v0", num_envs=4),
+                lambda: lakes(num_envs=4),
                 {
                     "epochs": 2,
                     "minibatch_size": 60,
@@ -111,7 +125,7 @@ class TestContinuing:
                 id="table in minibatches",
             ),
             pytest.param(
-                lambda: gym.make("FrozenLake-PGP-v0"),
+                lambda: lake(),
                 {"learning_rate": 0.1, "final_learning_rate": 0.001, "decay_iterations": 30},
                 id="learning rate that decays",
             ),
@@ -153,8 +167,8 @@ class TestContinuing:
         assert_same(continued.learn(iterations=10), whole)
 
     def test_on_the_environment_that_was_used_already(self, tmp_path):
-        env = gym.make("FrozenLake-PGP-v0", slippery=True)
-        whole = PGP(gym.make("FrozenLake-PGP-v0", slippery=True), seed=3).learn(iterations=4)
+        env = lake(slippery=True)
+        whole = PGP(lake(slippery=True), seed=3).learn(iterations=4)
         agent = PGP(env, seed=3).learn(iterations=2)
         agent.save(tmp_path / "agent.pt")
         agent.learn(iterations=5)
@@ -163,19 +177,19 @@ class TestContinuing:
         assert_same(PGP.load(tmp_path / "agent.pt", env).learn(iterations=2), whole)
 
     def test_saving_changes_nothing(self, tmp_path):
-        agent = PGP(gym.make("FrozenLake-PGP-v0"), seed=3).learn(iterations=2)
+        agent = PGP(lake(), seed=3).learn(iterations=2)
         agent.save(tmp_path / "agent.pt")
-        assert_same(agent.learn(iterations=2), PGP(gym.make("FrozenLake-PGP-v0"), seed=3).learn(iterations=4))
+        assert_same(agent.learn(iterations=2), PGP(lake(), seed=3).learn(iterations=4))
 
     def test_before_any_training(self, tmp_path):
-        PGP(gym.make("FrozenLake-PGP-v0"), seed=3).save(tmp_path / "agent.pt")
-        agent = PGP.load(tmp_path / "agent.pt", gym.make("FrozenLake-PGP-v0"))
-        assert_same(agent.learn(iterations=2), PGP(gym.make("FrozenLake-PGP-v0"), seed=3).learn(iterations=2))
+        PGP(lake(), seed=3).save(tmp_path / "agent.pt")
+        agent = PGP.load(tmp_path / "agent.pt", lake())
+        assert_same(agent.learn(iterations=2), PGP(lake(), seed=3).learn(iterations=2))
 
     def test_settings_and_seed_come_along(self, tmp_path):
-        agent = PGP(gym.make("FrozenLake-PGP-v0"), seed=5, learning_rate=0.07, projection_radius=3.0)
+        agent = PGP(lake(), seed=5, learning_rate=0.07, projection_radius=3.0)
         agent.save(tmp_path / "agent.pt")
-        loaded = PGP.load(tmp_path / "agent.pt", gym.make("FrozenLake-PGP-v0"), device="cpu")
+        loaded = PGP.load(tmp_path / "agent.pt", lake(), device="cpu")
         assert (loaded.settings, loaded.seed) == (agent.settings, 5)
         assert loaded.hyperparameters == agent.hyperparameters
 
@@ -183,7 +197,7 @@ class TestContinuing:
         """A run goes on as it began, also with what was left out then and is suggested now."""
 
         def make(**suggestions):
-            env = gym.make("FrozenLake-PGP-v0")
+            env = lake()
             cmx.wrappers.find_tracker(env).agent_defaults = suggestions
             return env
 
@@ -234,26 +248,26 @@ class TestFile:
         path = tmp_path / "runs" / "a" / "agent.pt"
         before = os.umask(0o022)
         try:
-            PGP(gym.make("FrozenLake-PGP-v0")).save(path)
+            PGP(lake()).save(path)
         finally:
             os.umask(before)
         assert [entry.name for entry in path.parent.iterdir()] == ["agent.pt"]
         assert stat.S_IMODE(path.stat().st_mode) == 0o644
 
     def test_path_as_text(self, tmp_path):
-        PGP(gym.make("FrozenLake-PGP-v0")).save(f"{tmp_path}/agent.pt")
-        PGP.load(f"{tmp_path}/agent.pt", gym.make("FrozenLake-PGP-v0"))
+        PGP(lake()).save(f"{tmp_path}/agent.pt")
+        PGP.load(f"{tmp_path}/agent.pt", lake())
 
     def test_the_new_file_takes_the_place_of_the_old_one(self, saved):
         """It is not written over it: who reads the old one reads it to its end."""
         before = saved.read_bytes()
         with saved.open("rb") as old:
-            PGP(gym.make("FrozenLake-PGP-v0")).save(saved)
+            PGP(lake()).save(saved)
             assert old.read() == before != saved.read_bytes()
 
     def test_an_error_while_writing_leaves_the_old_file(self, tmp_path, monkeypatch):
         path = tmp_path / "agent.pt"
-        agent = PGP(gym.make("FrozenLake-PGP-v0"))
+        agent = PGP(lake())
         agent.save(path)
         before = path.read_bytes()
 
@@ -269,7 +283,7 @@ class TestFile:
 
     def test_a_kill_while_writing_leaves_the_old_file(self, tmp_path):
         path = tmp_path / "agent.pt"
-        PGP(gym.make("FrozenLake-PGP-v0"), seed=1).learn(iterations=1).save(path)
+        PGP(lake(), seed=1).learn(iterations=1).save(path)
         before = path.read_bytes()
         script = f"""
             import os, signal, gymnasium as gym, torch
@@ -287,9 +301,9 @@ class TestFile:
         assert done.returncode == -signal.SIGKILL
         assert len(list(tmp_path.iterdir())) == 2, "what was written of the new one lies beside the old one"
         assert path.read_bytes() == before
-        agent = PGP.load(path, gym.make("FrozenLake-PGP-v0"))
+        agent = PGP.load(path, lake())
         agent.save(path)
-        assert PGP.load(path, gym.make("FrozenLake-PGP-v0")).iteration == 1
+        assert PGP.load(path, lake()).iteration == 1
 
 
 class Bomb:
@@ -301,7 +315,7 @@ class Bomb:
 
 
 class TestRefused:
-    def check(self, path, error, match, make=lambda: gym.make("FrozenLake-PGP-v0"), kind=PGP):
+    def check(self, path, error, match, make=lambda: lake(), kind=PGP):
         """Loading fails by name, and neither file nor environment nor the run on it notices."""
         env = make()
         agent = PGP(env, seed=4, **SMALL).learn(iterations=1)
@@ -317,7 +331,7 @@ class TestRefused:
         for length in (0, 1, 10, 100, len(content) // 2, len(content) - 1):
             saved.write_bytes(content[:length])
             with pytest.raises(DamagedCheckpoint, match=r"agent\.pt"):
-                PGP.load(saved, gym.make("FrozenLake-PGP-v0"))
+                PGP.load(saved, lake())
         self.check(saved, DamagedCheckpoint, "truncated")
 
     def test_garbage(self, saved):
@@ -325,12 +339,12 @@ class TestRefused:
         for content in (rng.bytes(5_000), b"hello, world", b"\x80\x04.", b"PK\x03\x04" + rng.bytes(500), b"\0" * 512):
             saved.write_bytes(content)
             with pytest.raises(DamagedCheckpoint, match="not a checkpoint"):
-                PGP.load(saved, gym.make("FrozenLake-PGP-v0"))
+                PGP.load(saved, lake())
 
     def test_overwritten_bytes(self, saved):
         """Wherever the damage is, it is named, unless it is in bytes that do not matter."""
-        original, content = PGP.load(saved, gym.make("FrozenLake-PGP-v0")), saved.read_bytes()
-        env, rng, n_refused = gym.make("FrozenLake-PGP-v0"), np.random.default_rng(0), 0
+        original, content = PGP.load(saved, lake()), saved.read_bytes()
+        env, rng, n_refused = lake(), np.random.default_rng(0), 0
         for _ in range(200):
             damaged = bytearray(content)
             start = int(rng.integers(len(content)))
@@ -358,7 +372,7 @@ class TestRefused:
     def test_no_file(self, tmp_path):
         self.check(tmp_path / "missing.pt", FileNotFoundError, "missing")
         with pytest.raises(IsADirectoryError):
-            PGP.load(tmp_path, gym.make("FrozenLake-PGP-v0"))
+            PGP.load(tmp_path, lake())
 
     @pytest.mark.parametrize("content", [{}, [1, 2], torch.zeros(3), {"model": 1}])
     def test_another_torch_file(self, saved, content):
@@ -391,7 +405,7 @@ class TestRefused:
             saved,
             CheckpointMismatch,
             r"observation space Discrete\(36\); this one has Discrete\(16\)",
-            lambda: gym.make("FrozenLake-PGP-v0", map_name="4x4"),
+            lambda: lake(map_name="4x4"),
         )
 
     def test_other_terms(self, tmp_path):
@@ -461,7 +475,7 @@ class TestRefused:
         wrappers["estimator"]["values"][0] = -1.0
         self.edit(saved, wrappers=wrappers)
         self.check(saved, DamagedCheckpoint, "negative")
-        env = gym.make("FrozenLake-PGP-v0", pairing="previous")
+        env = lake(pairing="previous")
         PGP(env, seed=4).learn(iterations=1)
         before = cmx.wrappers.find_tracker(env).state_dict()
         with pytest.raises(DamagedCheckpoint):
@@ -491,8 +505,8 @@ class TestRefused:
 
     def test_a_device_that_is_not_here(self, saved):
         with pytest.raises(InvalidSetting, match="take 'cpu'"):
-            PGP.load(saved, gym.make("FrozenLake-PGP-v0"), device="cuda:99")
-        assert PGP.load(saved, gym.make("FrozenLake-PGP-v0")).iteration == 2
+            PGP.load(saved, lake(), device="cuda:99")
+        assert PGP.load(saved, lake()).iteration == 2
 
     def test_no_environment(self, saved):
         with pytest.raises(InvalidSetting, match=r"gym\.make"):

@@ -28,6 +28,16 @@ PLAIN = {
 """Algorithm 1's single step up the gradient, for networks with a critic."""
 
 
+def lake(**settings):
+    """The grid with the paper's settings."""
+    return gym.make("FrozenLake-PGP-v0", preset="paper", **settings)
+
+
+def lakes(num_envs, **settings):
+    """Several of them."""
+    return gym.make_vec("FrozenLake-PGP-v0", num_envs=num_envs, preset="paper", **settings)
+
+
 def set_theta(agent, theta):
     agent.policy.theta.data.copy_(agent.policy.theta.data.new_tensor(theta))
     agent.policy.changed()
@@ -119,7 +129,7 @@ class TestOneIterationByHand:
     @pytest.mark.parametrize("scale", ["truncated", "normalised"])
     @pytest.mark.parametrize("pairing", ["same", "split"])
     def test_scalar(self, pairing, scale):
-        env = Watched(gym.make("FrozenLake-PGP-v0", slippery=True, pairing=pairing, scale=scale))
+        env = Watched(lake(slippery=True, pairing=pairing, scale=scale))
         agent, report = self.one_step(env)
         episodes = env.episodes
         assert len(episodes) == 8
@@ -133,7 +143,7 @@ class TestOneIterationByHand:
 
     def test_previous(self):
         """The second batch answers to the estimate of the first; the first teaches nothing."""
-        env = Watched(gym.make("FrozenLake-PGP-v0", slippery=True, pairing="previous"))
+        env = Watched(lake(slippery=True, pairing="previous"))
         agent, report = self.one_step(env)
         np.testing.assert_array_equal(theta_of(agent), self.THETA)
         assert report.gradient_norm == 0.0
@@ -149,6 +159,7 @@ class TestOneIterationByHand:
         env = WatchedVector(
             gym.make_vec(
                 "FrozenLake-PGP-v0",
+                preset="paper",
                 num_envs=3,
                 desc=["SFH", "FFG"],
                 horizon=6,
@@ -169,7 +180,7 @@ class TestOneIterationByHand:
         np.testing.assert_allclose(theta_of(agent), theta + ETA * expected.gradient, rtol=0, atol=1e-12)
 
     def test_projection(self):
-        env = Watched(gym.make("FrozenLake-PGP-v0", slippery=True))
+        env = Watched(lake(slippery=True))
         agent, _ = self.one_step(env, projection_radius=0.4)
         expected = algorithm_1(self.THETA, env.episodes, env.episodes, hole_states=self.HOLES, beta=BETA)
         unprojected = self.THETA + ETA * expected.gradient
@@ -177,7 +188,7 @@ class TestOneIterationByHand:
         np.testing.assert_allclose(theta_of(agent), np.clip(unprojected, -0.4, 0.4), rtol=0, atol=1e-12)
 
     def test_gradient_clipping(self):
-        env = Watched(gym.make("FrozenLake-PGP-v0", slippery=True))
+        env = Watched(lake(slippery=True))
         agent, report = self.one_step(env, max_gradient_norm=2.0)
         gradient = algorithm_1(self.THETA, env.episodes, env.episodes, hole_states=self.HOLES, beta=BETA).gradient
         norm = np.linalg.norm(gradient)
@@ -301,6 +312,7 @@ class TestExactGradient:
         size = 2_000
         env = gym.make_vec(
             "FrozenLake-PGP-v0",
+            preset="paper",
             num_envs=size,
             desc=self.DESC,
             horizon=self.HORIZON,
@@ -324,21 +336,21 @@ class TestExactGradient:
 
 class TestLearn:
     def test_total_timesteps(self):
-        env = gym.make("FrozenLake-PGP-v0", desc=["SF"], horizon=10, episodes_per_batch=2)
+        env = lake(desc=["SF"], horizon=10, episodes_per_batch=2)
         agent = PGP(env).learn(total_timesteps=50)
         assert (agent.iteration, agent.timesteps) == (3, 60)  # the batch under way is finished
         agent.learn(total_timesteps=1)
         assert (agent.iteration, agent.timesteps) == (4, 80)  # further steps, not a total
 
     def test_iterations(self):
-        agent = PGP(gym.make("FrozenLake-PGP-v0")).learn(iterations=3)
+        agent = PGP(lake()).learn(iterations=3)
         assert agent.iteration == 3
         assert agent.learn(iterations=2) is agent
         assert agent.iteration == 5
 
     @pytest.mark.parametrize("amount", [{"iterations": 0}, {"total_timesteps": 0}])
     def test_nothing(self, amount):
-        agent = PGP(gym.make("FrozenLake-PGP-v0")).learn(**amount)
+        agent = PGP(lake()).learn(**amount)
         assert (agent.iteration, agent.timesteps) == (0, 0)
         np.testing.assert_array_equal(agent.policy_table(), 0.25)
 
@@ -346,28 +358,28 @@ class TestLearn:
     @pytest.mark.parametrize("name", ["iterations", "total_timesteps"])
     def test_refused_amounts(self, name, value):
         with pytest.raises(InvalidSetting, match=name):
-            PGP(gym.make("FrozenLake-PGP-v0")).learn(**{name: value})
+            PGP(lake()).learn(**{name: value})
 
     @pytest.mark.parametrize("amounts", [{}, {"iterations": 1, "total_timesteps": 1}])
     def test_exactly_one_amount(self, amounts):
         with pytest.raises(InvalidSetting, match="one of"):
-            PGP(gym.make("FrozenLake-PGP-v0")).learn(**amounts)
+            PGP(lake()).learn(**amounts)
 
     def test_scientific_notation(self):
-        assert PGP(gym.make("FrozenLake-PGP-v0", desc=["SF"], horizon=10)).learn(1e2).timesteps == 160
+        assert PGP(lake(desc=["SF"], horizon=10)).learn(1e2).timesteps == 160
 
     @pytest.mark.parametrize("answer", [False, np.False_])
     def test_callback_stops(self, answer):
-        agent = PGP(gym.make("FrozenLake-PGP-v0"))
+        agent = PGP(lake())
         agent.learn(iterations=10, callback=lambda agent, report: answer if report.iteration == 3 else None)
         assert agent.iteration == 3
 
     @pytest.mark.parametrize("answer", [None, True])
     def test_callback_goes_on(self, answer):
-        assert PGP(gym.make("FrozenLake-PGP-v0")).learn(iterations=3, callback=lambda *_: answer).iteration == 3
+        assert PGP(lake()).learn(iterations=3, callback=lambda *_: answer).iteration == 3
 
     def test_reports(self):
-        env = gym.make("FrozenLake-PGP-v0")
+        env = lake()
         reports = []
         agent = PGP(env, baseline="critic", hidden_sizes=(4,), critic_steps=1)
         agent.learn(iterations=2, callback=lambda agent, report: reports.append(report))
@@ -384,7 +396,7 @@ class TestLearn:
             assert report.gradient_norm > 0.0
 
     def test_works_on_after_an_error(self):
-        agent = PGP(gym.make("FrozenLake-PGP-v0"), seed=1)
+        agent = PGP(lake(), seed=1)
 
         def fail(agent, report):
             raise KeyboardInterrupt
@@ -392,7 +404,7 @@ class TestLearn:
         with pytest.raises(KeyboardInterrupt):
             agent.learn(iterations=5, callback=fail)
         agent.learn(iterations=1)
-        whole = PGP(gym.make("FrozenLake-PGP-v0"), seed=1).learn(iterations=2)
+        whole = PGP(lake(), seed=1).learn(iterations=2)
         np.testing.assert_array_equal(agent.policy_table(), whole.policy_table())
 
     @pytest.mark.parametrize("unwrapped", ["SafeFrozenLake-v0", "CartPole-v1"])
@@ -402,7 +414,7 @@ class TestLearn:
 
     def test_disabled_autoreset(self):
         with pytest.raises(InvalidSetting, match="NEXT_STEP or SAME_STEP"):
-            PGP(gym.make_vec("FrozenLake-PGP-v0", num_envs=2, autoreset_mode="Disabled"))
+            PGP(lakes(num_envs=2, autoreset_mode="Disabled"))
 
     def test_unsupported_actions(self, reporter):
         with pytest.raises(UnsupportedSpace, match="neither Discrete nor Box"):
@@ -471,7 +483,7 @@ class TestNormalisedObservations:
 class TestDivergence:
     @pytest.mark.parametrize("policy", ["tabular", "mlp"])
     def test_of_the_parameters(self, policy):
-        agent = PGP(gym.make("FrozenLake-PGP-v0"), policy=policy, hidden_sizes=(4,))
+        agent = PGP(lake(), policy=policy, hidden_sizes=(4,))
         for parameter in agent.policy.parameters():
             parameter.data.fill_(math.nan)
         agent.policy.changed()
@@ -499,11 +511,7 @@ class TestSeeds:
     def test_one_seed_one_policy(self, num_envs, settings):
         def train(seed):
             kind = {"slippery": True}
-            env = (
-                gym.make("FrozenLake-PGP-v0", **kind)
-                if num_envs is None
-                else gym.make_vec("FrozenLake-PGP-v0", num_envs=num_envs, **kind)
-            )
+            env = lake(**kind) if num_envs is None else lakes(num_envs=num_envs, **kind)
             return PGP(env, seed=seed, **settings).learn(iterations=4).policy_table()
 
         first = train(0)
@@ -515,7 +523,7 @@ class TestSeeds:
         torch.manual_seed(7)
         expected = torch.rand(1)
         torch.manual_seed(7)
-        PGP(gym.make("FrozenLake-PGP-v0"), policy="mlp", hidden_sizes=(4,), baseline="critic").learn(iterations=1)
+        PGP(lake(), policy="mlp", hidden_sizes=(4,), baseline="critic").learn(iterations=1)
         assert torch.rand(1) == expected
 
     def test_acting_in_between_changes_nothing(self):
@@ -523,14 +531,14 @@ class TestSeeds:
             agent.predict(0)
 
         def train(callback):
-            return PGP(gym.make("FrozenLake-PGP-v0"), seed=0).learn(iterations=3, callback=callback).policy_table()
+            return PGP(lake(), seed=0).learn(iterations=3, callback=callback).policy_table()
 
         np.testing.assert_array_equal(train(act), train(None))
 
 
 class TestPredict:
     def test_discrete(self):
-        agent = PGP(gym.make("FrozenLake-PGP-v0"))
+        agent = PGP(lake())
         action, state = agent.predict(3)
         assert type(action) is int
         assert state is None
@@ -539,14 +547,14 @@ class TestPredict:
         assert actions.dtype.kind == "i"
 
     def test_vector(self):
-        env = gym.make_vec("FrozenLake-PGP-v0", num_envs=3)
+        env = lakes(num_envs=3)
         agent = PGP(env)
         observations, _ = env.reset(seed=0)
         assert env.action_space.contains(agent.predict(observations)[0])
         assert type(agent.predict(observations[0])[0]) is int
 
     def test_deterministic(self):
-        agent = PGP(gym.make("FrozenLake-PGP-v0"))
+        agent = PGP(lake())
         theta = np.zeros((36, 4))
         theta[np.arange(36), np.arange(36) % 4] = 0.1
         set_theta(agent, theta)
@@ -580,7 +588,7 @@ class TestPredict:
 
 class TestPolicyTable:
     def test_of_a_network(self):
-        agent = PGP(gym.make("FrozenLake-PGP-v0"), policy="mlp", hidden_sizes=(8,)).learn(iterations=2)
+        agent = PGP(lake(), policy="mlp", hidden_sizes=(8,)).learn(iterations=2)
         table = agent.policy_table()
         assert table.shape == (36, 4)
         np.testing.assert_allclose(table.sum(axis=1), 1.0, rtol=1e-6)
@@ -611,14 +619,14 @@ class TestInfoIsAllItReads:
             Box(-1.0, 1.0, (1,), dtype=np.float64),
             reward=lambda s, a: -10.0 * (a[0] - 0.3 - 0.5 * s[0]) ** 2,
             horizon=1,
-            episodes=64,
+            episodes=256,
         )
         settings = {"learning_rate": 0.02, "critic_learning_rate": 0.01} | settings
         agent = PGP(env, hidden_sizes=(16,), baseline="critic", seed=0, **settings)
         agent.learn(iterations=80)
         observations = np.array([[-0.8], [0.0], [0.8]])
         actions, _ = agent.predict(observations, deterministic=True)
-        np.testing.assert_allclose(actions, 0.3 + 0.5 * observations, atol=0.05)
+        np.testing.assert_allclose(actions, 0.3 + 0.5 * observations, atol=0.08)
 
 
 class TestFragments:
@@ -626,7 +634,9 @@ class TestFragments:
 
     @pytest.mark.parametrize("baseline", ["none", "critic"])
     def test_vector(self, baseline):
-        env = gym.make_vec("FrozenLake-PGP-v0", num_envs=4, steps_per_batch=30, autoreset_mode="SameStep")
+        env = gym.make_vec(
+            "FrozenLake-PGP-v0", preset="paper", num_envs=4, steps_per_batch=30, autoreset_mode="SameStep"
+        )
         resets = []
         reset = env.reset
         env.reset = lambda **kwargs: (resets.append(kwargs), reset(**kwargs))[1]
@@ -638,20 +648,22 @@ class TestFragments:
 
     def test_scalar_episodes_go_on(self):
         """Episodes of 25 steps, batches of 10: resets come at the ends of episodes only."""
-        env = Watched(gym.make("FrozenLake-PGP-v0", desc=["SFF"], steps_per_batch=10))
+        env = Watched(lake(desc=["SFF"], steps_per_batch=10))
         agent = PGP(env).learn(total_timesteps=100)
         assert (agent.iteration, agent.timesteps) == (10, 100)
         assert [len(episode) for episode in env.episodes] == [25, 25, 25, 25]
 
     def test_learning_again_starts_afresh(self):
-        env = Watched(gym.make("FrozenLake-PGP-v0", desc=["SFF"], steps_per_batch=10))
+        env = Watched(lake(desc=["SFF"], steps_per_batch=10))
         agent = PGP(env).learn(iterations=1)
         agent.learn(iterations=1)
         assert [len(episode) for episode in env.episodes] == [10, 10]
 
     def test_entropy_rises(self, grid):
         """Exactly, from 29.2 of the uniform policy; about 33.5 measured."""
-        env = gym.make_vec("FrozenLake-PGP-v0", num_envs=8, steps_per_batch=400, autoreset_mode="SameStep")
+        env = gym.make_vec(
+            "FrozenLake-PGP-v0", preset="paper", num_envs=8, steps_per_batch=400, autoreset_mode="SameStep"
+        )
         agent = PGP(env, seed=0, learning_rate=0.05).learn(iterations=100)
         entropy, cost = grid.evaluate(agent.policy_table())
         assert entropy > grid.uniform[0] + 3.0
@@ -666,7 +678,7 @@ class TestDeep:
     )
     def test_entropy_rises(self, grid, settings, iterations):
         """Networks, Adam and a critic; exactly, from 29.2 of the uniform policy; about 32.5 and 31.9 measured."""
-        env = gym.make_vec("FrozenLake-PGP-v0", num_envs=8)
+        env = lakes(num_envs=8)
         agent = PGP(
             env,
             **{

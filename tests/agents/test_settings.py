@@ -17,6 +17,11 @@ from constrained_maxent.wrappers import find_tracker
 NAN, INF = math.nan, math.inf
 
 
+def lake(**settings):
+    """The grid with the paper's settings."""
+    return gym.make("FrozenLake-PGP-v0", preset="paper", **settings)
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -50,7 +55,7 @@ def test_refused(name, value):
     with pytest.raises(InvalidSetting, match=name):
         PGPSettings(**{name: value})
     with pytest.raises(InvalidSetting, match=name):
-        PGP(gym.make("FrozenLake-PGP-v0"), **{name: value})
+        PGP(lake(), **{name: value})
 
 
 def test_accepted_at_the_edges():
@@ -133,16 +138,18 @@ class TestComplete:
         assert complete(PGPSettings(), {"hidden_sizes": [8, 4]}, is_table=False).hidden_sizes == (8, 4)
 
     def test_from_the_environment(self):
-        env = gym.make("FrozenLake-PGP-v0")
+        env = lake()
         find_tracker(env).agent_defaults = {"learning_rate": 0.5, "optimizer": "adam", "epochs": 2}
         agent = PGP(env, epochs=3)
         assert (agent.hyperparameters.epochs, agent.hyperparameters.learning_rate) == (3, 0.5)
         assert type(agent.optimizer) is torch.optim.Adam
         assert agent.settings == PGPSettings(epochs=3)
-        assert PGP(env, policy="mlp", hidden_sizes=(4,)).hyperparameters.learning_rate == 0.5
+        # What suits a table need not suit networks.
+        assert PGP(env, policy="tabular").hyperparameters.learning_rate == 0.5
+        assert PGP(env, policy="mlp", hidden_sizes=(4,)).hyperparameters.learning_rate == 3e-4
 
     def test_an_unknown_suggestion_of_the_environment(self):
-        env = gym.make("FrozenLake-PGP-v0")
+        env = lake()
         find_tracker(env).agent_defaults = {"lr": 0.5}
         with pytest.raises(InvalidSetting, match="agent_defaults have unknown names: lr"):
             PGP(env)
@@ -157,49 +164,49 @@ class TestPGP:
     """How PGP resolves and refuses settings."""
 
     def test_defaults_of_a_table(self):
-        agent = PGP(gym.make("FrozenLake-PGP-v0"))
+        agent = PGP(lake())
         assert type(agent.optimizer) is torch.optim.SGD
         assert agent.optimizer.param_groups[0]["lr"] == 0.01
         assert agent.is_tabular
         assert agent.critic is None
 
     def test_defaults_of_networks(self):
-        agent = PGP(gym.make("FrozenLake-PGP-v0"), policy="mlp", hidden_sizes=(4,))
+        agent = PGP(lake(), policy="mlp", hidden_sizes=(4,))
         assert type(agent.optimizer) is torch.optim.Adam
         assert agent.optimizer.param_groups[0]["lr"] == 3e-4
         assert not agent.is_tabular
         assert agent.critic is not None
 
     def test_optimizer_of_choice(self):
-        env = gym.make("FrozenLake-PGP-v0")
+        env = lake()
         assert type(PGP(env, optimizer="adam", learning_rate=0.5).optimizer) is torch.optim.Adam
         agent = PGP(env, policy="mlp", optimizer="sgd", hidden_sizes=(4,))
         assert type(agent.optimizer) is torch.optim.SGD
 
     def test_unknown_hyperparameter(self):
         with pytest.raises(InvalidSetting, match=r"no hyperparameter lr\. It has: policy, learning_rate"):
-            PGP(gym.make("FrozenLake-PGP-v0"), lr=0.1)
+            PGP(lake(), lr=0.1)
 
     def test_settings_or_keywords(self):
         with pytest.raises(InvalidSetting, match="not both"):
-            PGP(gym.make("FrozenLake-PGP-v0"), PGPSettings(), learning_rate=0.1)
+            PGP(lake(), PGPSettings(), learning_rate=0.1)
 
     def test_projection_is_for_tables(self):
         with pytest.raises(InvalidSetting, match="projection_radius"):
-            PGP(gym.make("FrozenLake-PGP-v0"), policy="mlp", projection_radius=1.0, hidden_sizes=(4,))
+            PGP(lake(), policy="mlp", projection_radius=1.0, hidden_sizes=(4,))
 
     @pytest.mark.parametrize("device", ["gpu", "cuda:99", "cpu:x"])
     def test_unknown_device(self, device):
         with pytest.raises(InvalidSetting, match="device"):
-            PGP(gym.make("FrozenLake-PGP-v0"), device=device)
+            PGP(lake(), device=device)
 
     @pytest.mark.parametrize("seed", [-1, 1.5, None, "0", True])
     def test_seed(self, seed):
         with pytest.raises(InvalidSetting, match="seed"):
-            PGP(gym.make("FrozenLake-PGP-v0"), seed=seed)
+            PGP(lake(), seed=seed)
 
     def test_numpy_seed(self):
-        assert PGP(gym.make("FrozenLake-PGP-v0"), seed=np.int64(3)).seed == 3
+        assert PGP(lake(), seed=np.int64(3)).seed == 3
 
     @pytest.mark.parametrize("env", ["FrozenLake-PGP-v0", None])
     def test_no_environment(self, env):

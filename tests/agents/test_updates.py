@@ -135,9 +135,8 @@ class TestSurrogate:
         theta, rng, old = THETA.copy(), np.random.default_rng(seed), softmax(THETA)
         n_stopped = 0
         for _ in range(epochs):
-            order = rng.permutation(N)
-            for start in range(0, N, size):
-                chosen, policy = order[start : start + size], softmax(theta)
+            for chosen in np.array_split(rng.permutation(N), math.ceil(N / size)):
+                policy = softmax(theta)
                 gradient = np.zeros_like(theta)
                 for t in chosen:
                     s, a, f = ROWS[t], RAW[t], FACTORS[t]
@@ -162,7 +161,7 @@ class TestSurrogate:
     def test_minibatches_estimate_the_whole_batch(self, size):
         """Each in the scale of the whole; weighted by their steps they are it."""
         _, gradients = update(table(THETA), ROWS, RAW, FACTORS, lr=0.0, epochs=1, minibatch_size=size)
-        lengths = [min(size, N - start) for start in range(0, N, size)]
+        lengths = [len(part) for part in np.array_split(np.arange(N), math.ceil(N / size))]
         assert len(gradients) == len(lengths)
         mean = np.average(gradients, axis=0, weights=lengths)
         np.testing.assert_allclose(mean, plain_by_differences(THETA).ravel(), atol=1e-8)
