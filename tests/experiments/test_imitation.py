@@ -29,7 +29,7 @@ def test_the_constraint():
     constraint = constraint_of(gym.make(POINT_MASS, r_max=20.0, beta=3.0))
     assert (constraint.functional.limit, constraint.penalty) == (20.0, Quadratic(3.0))
     assert constraint.functional.reference is shipped("PointMass-v0")
-    assert constraint_of(gym.make(POINT_MASS, r_max=2.0)).penalty == Quadratic(10.0)
+    assert constraint_of(gym.make(POINT_MASS, r_max=2.0, preset="paper")).penalty == Quadratic(10.0)
     assert "imitation" not in find_tracker(gym.make(POINT_MASS, beta=3.0)).problem.constraints
 
 
@@ -67,7 +67,7 @@ def test_keeps_the_contract():
 
 
 def test_spec_and_pickle():
-    settings = {"steps_per_batch": 60, "time_limit": 0.5, "r_max": 20.0}
+    settings = {"steps_per_batch": 60, "time_limit": 0.5, "r_max": 20.0, "preset": "paper"}
     env = gym.make(POINT_MASS, **settings)
     for again in (gym.make(env.spec), gym.make(gym.envs.registration.EnvSpec.from_json(env.spec.to_json()))):
         assert str(again) == str(env)
