@@ -10,6 +10,10 @@ With weight α on the new batch, old parameters :math:`\theta'` and old pseudo-r
 The weights carry the new episodes back to the old policy, so that the brackets have mean 0 up to the error of what was
 known before. They are products over a whole episode: computed as sums of logarithms, and cut at the bound *c*, they are
 finite always; where the bound cuts, the correction is biased towards 0. A cell of λ̂ that falls below 0 becomes 0.
+
+Both r and r' should come from batches before τ, as with ``pairing="previous"``. A λ̂ that τ itself has entered knows
+the cells of τ, that of r' does not: with ``"same"`` the two gradients differ by what is rarely seen, step after step,
+and the policy is driven away from it (on the paper's grid, into a corner).
 """
 
 from __future__ import annotations

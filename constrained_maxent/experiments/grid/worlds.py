@@ -8,11 +8,11 @@ import numpy as np
 
 from constrained_maxent.agents.tabular import RunSettings
 from constrained_maxent.envs import SafeFrozenLake
+from constrained_maxent.experiments.grid.methods import options_of, penalty_of
 from constrained_maxent.experiments.grid.sweep import Setting, Study, World
 from constrained_maxent.functionals import Entropy, Functional, L2Distance, LinearCost
 from constrained_maxent.occupancy import Scale
 from constrained_maxent.oracle import TabularMDP
-from constrained_maxent.penalties import Lagrangian, Penalty, Quadratic
 from constrained_maxent.problem import Constraint
 from constrained_maxent.types import FloatArray
 
@@ -28,10 +28,12 @@ class Place:
     """Where a study takes place.
 
     Attributes:
+        desc: its map, rows of letters.
         mdp: its dynamics.
         functional: the constrained quantity, at limit 0.
     """
 
+    desc: tuple[str, ...]
     mdp: TabularMDP
     functional: Functional
 
@@ -46,14 +48,11 @@ class Place:
 
     def run_settings(self, study: Study, setting: Setting, seed: int) -> RunSettings:
         """What the engine is to do for one setting and seed."""
-        penalty: Penalty = Quadratic(setting.beta)
-        if setting.method == "primal-dual":
-            penalty = Lagrangian(setting.dual_rate)
         return RunSettings(
             seed=seed,
-            constraints={study.constraint: Constraint(self.at_limit(setting.limit), penalty)},
+            constraints={study.constraint: Constraint(self.at_limit(setting.limit), penalty_of(setting))},
             episodes_per_batch=setting.episodes_per_batch,
-            learning_rate=setting.learning_rate,
+            **options_of(setting),
         )
 
 
@@ -61,9 +60,9 @@ def place_of(world: World) -> Place:
     """The paper's 6×6 grid in one of its variants."""
     if world == "open":
         mdp = _mdp(SafeFrozenLake(desc=_OPEN, horizon=HORIZON))
-        return Place(mdp, L2Distance(mdp.occupancy(reference_policy(), scale=OCCUPANCY)))
+        return Place(tuple(_OPEN), mdp, L2Distance(mdp.occupancy(reference_policy(), scale=OCCUPANCY)))
     env = SafeFrozenLake(hole_cost=HOLE_COSTS[world], horizon=HORIZON)
-    return Place(_mdp(env), LinearCost(env.cost_tables["cost"]))
+    return Place(tuple("".join(row) for row in env.desc.astype(str)), _mdp(env), LinearCost(env.cost_tables["cost"]))
 
 
 def reference_policy() -> FloatArray:

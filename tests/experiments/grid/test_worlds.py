@@ -31,7 +31,7 @@ def test_relaxed_cost_is_smaller_in_holes_only():
 def test_settings_become_penalties():
     place, study = place_of("holes"), STUDIES["fig1"]
     penalties = [place.run_settings(study, s, 0).constraints["cost"].penalty for s in study.settings]
-    assert penalties == [Quadratic(0.005), Quadratic(0.0), Lagrangian(0.001)]
+    assert penalties == [Quadratic(0.005), Quadratic(0.0), Lagrangian(0.001, largest=10.0)]
 
 
 def test_limits_reach_the_constraint():
