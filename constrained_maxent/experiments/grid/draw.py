@@ -162,7 +162,7 @@ def _against_transitions(study: Study, found: Sequence[Course]) -> Figure:
         curves = [Curve(_label(study, course), course.transitions[1:], values(course)[:, 1:]) for course in found]
         return Panel(curves, xlabel="transitions", ylabel=ylabel, lines=lines, xscale="log", yscale="symlog")
 
-    gap = panel("entropy", "gap to the best stationary policy [nats]", {"optimum": 0.0, "within 5 %": 0.05 * best})
+    gap = panel("entropy", "entropy gap [nats]", {"optimum": 0.0, "within 5 %": 0.05 * best})
     violation = panel("value", f"violation ({study.constraint})", {"optimum": 0.0, "within 5 %": 0.05 * free})
     # Different numbers under one name would share a line of the legend, which shows none.
     return curves_figure([[gap, violation]], title=study.name)

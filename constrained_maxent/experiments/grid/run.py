@@ -174,10 +174,9 @@ def _evaluate(study: Study, scale: Scale, place: Place, result: TabularResult) -
         per_batch = float(result.transitions[run]) / max(int(result.iterations[run]), 1)
         at = dict(zip(result.snapshot_iterations.tolist(), policies[run], strict=True))
         at[int(result.iterations[run])] = result.policies[run]
-        for iteration, policy in sorted(at.items()):
-            if not np.isfinite(policy).all():
-                continue
-            entropy, value = place.measure(policy)
+        known = [(iteration, policy) for iteration, policy in sorted(at.items()) if np.isfinite(policy).all()]
+        points = place.measure_all(np.array([policy for _, policy in known])).tolist()
+        for (iteration, _), (entropy, value) in zip(known, points, strict=True):
             yield Row(
                 study=study.name,
                 seed=seed,

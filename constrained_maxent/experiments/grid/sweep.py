@@ -107,7 +107,7 @@ VR_PDPG = Setting(method="vr-pdpg", learning_rate=0.03, dual_rate=0.001, momentu
 AUGMENTED = Setting(method="augmented-lagrangian", beta=0.001, dual_rate=0.0001)
 PROXIMAL = Setting(method="proximal-point", beta=0.005)
 ADAM = Setting(method="adam-schedules", learning_rate=0.05, beta=20.0)
-NATURAL = Setting(method="natural-schedules", learning_rate=0.02, beta=20.0)
+NATURAL = Setting(method="natural-schedules", learning_rate=0.005, beta=20.0)
 NATURAL_SHORT = Setting(method="natural-short", learning_rate=0.005, beta=3.0)
 
 STUDIES: dict[str, Study] = {
