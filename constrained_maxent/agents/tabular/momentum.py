@@ -1,4 +1,4 @@
-r"""Variance reduction by momentum and importance weights, as in VR-PDPG (Ying et al., 2025, Algorithm 1).
+r"""Variance reduction by momentum and importance weights, after VR-PDPG (Ying et al., 2025).
 
 With weight α on the new batch, old parameters :math:`\theta'` and old pseudo-rewards :math:`r'`,
 
