@@ -169,7 +169,7 @@ def _against_transitions(study: Study, found: Sequence[Course]) -> Figure:
 
 
 def _scattered(study: Study, found: Sequence[Course], references: Mapping[str, float]) -> Figure:
-    """Entropy and cost of last policies over the step size, a curve for each momentum at its best dual step."""
+    """Entropy and cost of last policies over the step size: a column for each dual step, a curve for each momentum."""
     from constrained_maxent.reporting import Curve, Panel, curves_figure
 
     rates = sorted({course.first.dual_rate for course in found})
