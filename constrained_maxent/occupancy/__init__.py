@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.occupancy.base import OccupancyEstimator
+from constrained_maxent.occupancy.base import OccupancyEstimator, fresh_share
 from constrained_maxent.occupancy.continuous import ContinuousEstimator
 from constrained_maxent.occupancy.counts import Counts
 from constrained_maxent.occupancy.from_scikit_learn import FromScikitLearn
@@ -33,6 +33,7 @@ __all__ = [
     "Weighting",
     "estimator_config",
     "estimator_from_config",
+    "fresh_share",
 ]
 
 

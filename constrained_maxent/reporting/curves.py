@@ -16,6 +16,8 @@ from constrained_maxent.types import FloatArray
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Okabe and Ito."""
+DASHES = ("-", "--", ":")
+"""Of curves: the first six are solid, the next six dashed."""
 Band = Literal["deviation", "interval"]
 LINES = ("--", ":", "-.", (0, (8, 2)))
 
@@ -84,10 +86,12 @@ def curves_figure(panels: Sequence[Sequence[Panel]], *, band: Band = "deviation"
     handles = {}
     for axes, panel in zip(grid.reshape(-1), [panel for row in panels for panel in row], strict=True):
         for curve in panel.curves:
-            colour = COLOURS[labels.index(curve.label) % len(COLOURS)]
+            number = labels.index(curve.label)
+            colour = COLOURS[number % len(COLOURS)]
+            dashes = DASHES[number // len(COLOURS) % len(DASHES)]
             x, mean, half = _moments(curve, band)
             axes.fill_between(x, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
-            (handles[curve.label],) = axes.plot(x, mean, color=colour, linewidth=1.4, label=curve.label)
+            (handles[curve.label],) = axes.plot(x, mean, dashes, color=colour, linewidth=1.4, label=curve.label)
         for name, values in panel.lines.items():
             style = LINES[names.index(name) % len(LINES)]
             for value in np.atleast_1d(values).tolist():

@@ -18,7 +18,9 @@ def test_writes_tables_and_figures_and_judges_claims(cmaxent):
             assert Path(f"new/{name}{ending}").stat().st_size > 100
     assert not Path("new/ablation.csv").exists()
     header, *lines = Path("new/norm-summary.csv").read_text().splitlines()
-    assert header.startswith("study,method,episodes_per_batch,learning_rate,beta,dual_rate,limit,seeds,entropy")
+    assert header.startswith(
+        "study,method,episodes_per_batch,learning_rate,beta,dual_rate,momentum,limit,seeds,entropy"
+    )
     assert len(lines) == 4
 
 
@@ -27,6 +29,26 @@ def test_sweeps_and_robustness_are_drawn(cmaxent):
     assert (code, err) == (0, "")
     figures = {path.name for path in Path("runs/grid-smoke").glob("*.png")}
     assert figures == {"robustness.png", "unconstrained-entropy.png", "unconstrained-cost.png"}
+
+
+def test_methods_are_compared_and_policies_drawn(cmaxent):
+    arguments = ("--scale", "smoke", "--quiet", "--out", "new")
+    code, out, err = cmaxent("reproduce", "grid", "--only", "methods", "policies", *arguments)
+    assert (code, err) == (0, "")
+    words = " ".join(out.split())
+    assert "transitions until all seeds are, and stay, within" in words
+    assert "Of entropy 34.5415, and of the unconstrained cost 123.87" in words
+    assert "a mixture of" in words
+    header, *lines = Path("new/methods-reach.csv").read_text().splitlines()
+    assert header == "method,share,transitions"
+    assert len(lines) == 18
+    figures = {path.name for path in Path("new").glob("*.png")}
+    policies = {f"policies-{name}.png" for name in ("pgp", "unconstrained", "primal-dual", "natural-schedules")}
+    assert figures == {"methods.png", *policies}
+    Path("new/policies-policies.npy").write_bytes(b"damaged")
+    code, _, err = cmaxent("reproduce", "grid", "--only", "policies", *arguments)
+    assert code == 2
+    assert "policies-policies.npy is missing or damaged" in err
 
 
 def test_ctrl_c_says_how_to_go_on(cmaxent, monkeypatch):

@@ -102,7 +102,7 @@ class TestFolder:
         assert [row["exact_objective"] != "" for row in table] == [False, True, False, True, False, True]
         assert {row["critic_loss"] for row in table} == {""}
         assert all(row[name] for row in table for name in COLUMNS[:5] + COLUMNS[6:8])
-        # 32 episodes of up to 25 steps an iteration, and those of 8 copies that are under way when the last of them ends.
+        # 32 episodes of up to 25 steps an iteration, and at most 8 more that are under way when the last of them ends.
         assert 0 < int(table[0]["timesteps"]) <= 2 * 40 * 25 < int(table[-1]["timesteps"]) <= 12 * 40 * 25
 
     def test_summary(self, result):

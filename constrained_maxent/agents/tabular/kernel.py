@@ -11,11 +11,17 @@ import numpy as np
 from constrained_maxent.agents.tabular.compiled import inner, outermost
 from constrained_maxent.agents.tabular.dynamics import Dynamics
 from constrained_maxent.agents.tabular.gradient import add_returns, mark, pseudo_rewards, softmax_gradient
+from constrained_maxent.agents.tabular.momentum import (
+    add_weighted_returns,
+    correct_occupancy,
+    follow,
+    importance_weights,
+)
 from constrained_maxent.agents.tabular.multipliers import Penalties, slope, stepped
-from constrained_maxent.agents.tabular.sampling import count, remember, sample, softmax_rows
+from constrained_maxent.agents.tabular.sampling import Flags, count, remember, sample, softmax_rows
 from constrained_maxent.agents.tabular.schedules import course_at
-from constrained_maxent.agents.tabular.settings import PREVIOUS, Hyperparameters
-from constrained_maxent.agents.tabular.steps import adam_step, plain_step
+from constrained_maxent.agents.tabular.settings import ADAM, NATURAL, NORMALISED, PREVIOUS, Hyperparameters
+from constrained_maxent.agents.tabular.steps import adam_step, natural_step, plain_step, pull_to_centre
 from constrained_maxent.agents.tabular.terms import L2, NONE, STATE_ENTROPY, Terms, marginal, value
 from constrained_maxent.types import FloatArray, IntArray
 
@@ -29,7 +35,10 @@ class State(NamedTuple):
     Attributes:
         theta: θ, ``(n_states, n_actions)``.
         occupancy: λ̂, flat, ``(n_cells,)``.
-        mean, square: Adam's moments, ``(n_states, n_actions)``; without rows for plain steps.
+        mean, square: Adam's moments, ``(n_states, n_actions)``; without rows for other steps.
+        previous_theta, previous_rewards, direction: with momentum θ and the pseudo-rewards of the batch before, and d,
+            each ``(n_states, n_actions)``; else without rows.
+        centre: of the proximal term, ``(n_states, n_actions)``; without rows where there is none.
         multipliers: ``(n_constraints,)``.
         counters: batches done, steps of θ, transitions, and in which batch the run diverged (-1: it did not).
     """
@@ -38,6 +47,10 @@ class State(NamedTuple):
     occupancy: FloatArray
     mean: FloatArray
     square: FloatArray
+    previous_theta: FloatArray
+    previous_rewards: FloatArray
+    direction: FloatArray
+    centre: FloatArray
     multipliers: FloatArray
     counters: IntArray
 
@@ -105,6 +118,30 @@ def step_multipliers(
 
 
 @inner
+def take_step(
+    state: State,
+    hyper: Hyperparameters,
+    policy: FloatArray,
+    gradient: FloatArray,
+    squares: float,
+    full_mass: float,
+    stale: Flags,
+) -> None:
+    """Move θ along ``gradient``, whose squares sum to ``squares``; the rows that moved are stale."""
+    learning_rate, updates = course_at(hyper.learning_rate, state.counters[ITERATION]), state.counters[UPDATES]
+    if hyper.optimizer == ADAM:
+        adam_step(state.theta, gradient, state.mean, state.square, learning_rate, hyper.radius, updates, stale)
+    elif hyper.optimizer == NATURAL:
+        damping = hyper.damping * full_mass
+        natural_step(state.theta, gradient, policy, state.occupancy, damping, learning_rate, hyper.radius, stale)
+    elif hyper.optimizer == NORMALISED:
+        if squares > 0.0:
+            plain_step(state.theta, gradient, learning_rate / math.sqrt(squares), hyper.radius, stale)
+    else:
+        plain_step(state.theta, gradient, learning_rate, hyper.radius, stale)
+
+
+@inner
 def record(terms: Terms, trace: Trace, entry: int, values: FloatArray, slopes: FloatArray) -> None:
     """Write one batch down."""
     trace.objective[entry] = values[0]
@@ -136,6 +173,12 @@ def _make_advance(digest: str) -> Callable[..., None]:
         states, returns = np.empty(hyper.n_episodes, dtype=np.int32), np.empty(hyper.n_episodes)
         fresh, rewards, factors = np.empty(n_cells), np.zeros(n_cells), np.zeros(n_cells)
         gradient = np.zeros((n_states, n_actions))
+        # Of the policy before, where momentum asks for it.
+        n_old = n_states if hyper.use_momentum else 0
+        old_policy, old_gradient = np.empty((n_old, n_actions)), np.empty((n_old, n_actions))
+        old_stale, ratios = np.ones(n_old, dtype=np.uint8), np.empty(n_old * n_actions)
+        theta_now, importance = np.empty((n_old, n_actions)), np.ones(hyper.n_episodes)
+        full_mass = dynamics.weights.sum()
         values, slopes, state_occupancy = np.full(n_terms, np.nan), np.zeros(n_terms), np.zeros(n_states)
         if counters[ITERATION] > 0:
             measure(terms, state.occupancy, state_occupancy, False, values)
@@ -148,39 +191,68 @@ def _make_advance(digest: str) -> Callable[..., None]:
             softmax_rows(state.theta, stale, policy, cumulative)
             steps = sample(dynamics, cumulative, key, k, states, cells)
             has_estimate = k > 0
+            if hyper.use_momentum:
+                alpha = course_at(hyper.momentum, k)
+                if k > 0:
+                    importance_weights(
+                        state.theta, state.previous_theta, cells, hyper.importance_bound, ratios, importance
+                    )
+                theta_now[:] = state.theta
             for turn in range(2):
                 # Of the two halves of an iteration, estimate and step, the step comes first with pairing "previous".
                 if (turn == 0) != (hyper.pairing == PREVIOUS):
                     count(dynamics.weights, cells, hyper.n_first, fresh)
-                    remember(state.occupancy, fresh, course_at(hyper.fresh_share, k) if k > 0 else 1.0)
+                    if hyper.use_momentum and k > 0:
+                        correct_occupancy(
+                            state.occupancy, fresh, dynamics.weights, cells, hyper.n_first, importance, alpha
+                        )
+                    else:
+                        remember(state.occupancy, fresh, course_at(hyper.fresh_share, k) if k > 0 else 1.0)
                     measure(terms, state.occupancy, state_occupancy, is_recorded, values)
                     has_estimate = True
                 elif has_estimate:
                     set_slopes(terms, penalties, hyper, k, multipliers, values, slopes)
-                    mark(cells, hyper.first_used, used)
+                    if hyper.use_momentum:
+                        used[:] = 1  # the next batch may ask for any of these rewards
+                    else:
+                        mark(cells, hyper.first_used, used)
                     pseudo_rewards(terms, slopes, values, state.occupancy, state_occupancy, used, n_actions, rewards)
                     add_returns(
                         dynamics.weights, rewards, cells, hyper.first_used, hyper.use_baseline, returns, factors
                     )
                     squares = softmax_gradient(policy, n_used, used, factors, gradient, stale)
+                    if hyper.use_momentum:
+                        has_old = counters[UPDATES] > 0
+                        if has_old:
+                            old_rewards = state.previous_rewards.reshape(n_cells)
+                            add_weighted_returns(
+                                dynamics.weights,
+                                old_rewards,
+                                cells,
+                                hyper.first_used,
+                                hyper.use_baseline,
+                                importance,
+                                returns,
+                                factors,
+                            )
+                            old_stale[:] = 1
+                            softmax_rows(state.previous_theta, old_stale, old_policy, cumulative)
+                            used[:] = 1
+                            softmax_gradient(old_policy, n_used, used, factors, old_gradient, stale)
+                        squares = follow(state.direction, gradient, old_gradient, alpha, has_old)
+                        state.previous_rewards[:] = rewards.reshape((n_states, n_actions))
+                    if hyper.use_proximal:
+                        if counters[UPDATES] % hyper.n_inner == 0:
+                            state.centre[:] = state.theta
+                        squares = pull_to_centre(gradient, state.theta, state.centre, hyper.proximal_weight)
+                        stale[:] = 1
                     if not math.isfinite(squares):
                         counters[DIVERGED] = k
                         return
-                    learning_rate = course_at(hyper.learning_rate, k)
                     counters[UPDATES] += 1
-                    if hyper.use_adam:
-                        adam_step(
-                            state.theta,
-                            gradient,
-                            state.mean,
-                            state.square,
-                            learning_rate,
-                            hyper.radius,
-                            counters[UPDATES],
-                            stale,
-                        )
-                    else:
-                        plain_step(state.theta, gradient, learning_rate, hyper.radius, stale)
+                    take_step(state, hyper, policy, gradient, squares, full_mass, stale)
+            if hyper.use_momentum:
+                state.previous_theta[:] = theta_now
             if is_recorded:
                 set_slopes(terms, penalties, hyper, k, multipliers, values, slopes)
                 record(terms, trace, k // trace.record_every, values, slopes)

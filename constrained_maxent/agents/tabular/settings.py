@@ -10,20 +10,27 @@ from typing import Literal, NamedTuple, get_args
 from constrained_maxent.agents.tabular.schedules import Course, course_of
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.functionals import Entropy, Functional
+from constrained_maxent.occupancy import fresh_share
 from constrained_maxent.problem import Constraint, Problem
 from constrained_maxent.schedules import Geometric, Schedule
 
 Pairing = Literal["split", "same", "previous"]
-Optimizer = Literal["sgd", "adam"]
+Optimizer = Literal["sgd", "normalised", "natural", "adam"]
 Baseline = Literal["none", "batch-mean"]
 
 SAME, SPLIT, PREVIOUS = range(3)
 _PAIRINGS = {"same": SAME, "split": SPLIT, "previous": PREVIOUS}
 
+PLAIN, NORMALISED, NATURAL, ADAM = range(4)
+_OPTIMIZERS = {"sgd": PLAIN, "normalised": NORMALISED, "natural": NATURAL, "adam": ADAM}
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RunSettings:
     """One run: a problem, the hyperparameters of PGP on a table, and a seed.
+
+    With a ``Lagrangian`` penalty it is primal-dual (projected dual ascent), with ``momentum`` below 1 and normalised
+    steps besides VR-PDPG (Ying et al., 2025), with ``proximal_weight`` the proximal point penalty method (Algorithm 2).
 
     Raises:
         InvalidSetting: a value out of range.
@@ -50,7 +57,20 @@ class RunSettings:
     beta: Schedule | None = None
     """β of all penalties instead of their own, above 0; for raising it during a run."""
     optimizer: Optimizer = "sgd"
-    """Plain gradient steps (Algorithm 1), or Adam with its usual constants."""
+    """Plain gradient steps (Algorithm 1); steps of length η whatever the gradient's norm; natural gradient steps; or
+    Adam with its usual constants. See :mod:`constrained_maxent.agents.tabular.steps`."""
+    damping: float = 0.01
+    """δ > 0 of the natural gradient, as a share of the mass that λ has if no episode ends early: it bounds the steps
+    in states that λ̂ hardly knows."""
+    momentum: Schedule = 1.0
+    """α in (0, 1], weight of the new batch in the variance-reduced estimates of λ and of the gradient; 1 for none. Take
+    it with ``pairing="previous"``. See :mod:`constrained_maxent.agents.tabular.momentum`."""
+    importance_bound: float = 2.0
+    """Largest importance weight of an episode, at least 1; only momentum asks for it."""
+    proximal_weight: float | None = None
+    """ρ̂ ≥ 0 of the proximal term [nats], for Algorithm 2; ``None`` for Algorithm 1."""
+    inner_iterations: int = 50
+    """T_in ≥ 1: batches, each with one step, until the proximal term's centre moves to where θ is."""
     baseline: Baseline = "none"
     """What is subtracted from returns: nothing (Algorithm 1), or the batch's mean at the same time step."""
     projection_radius: float | None = None
@@ -68,7 +88,19 @@ class RunSettings:
                 f"episodes_per_batch={self.episodes_per_batch!r} must be a whole number of at least {least}"
                 f"{': split needs two halves' if least == 2 else ''}."
             )
+        if isinstance(self.inner_iterations, bool) or not self.inner_iterations >= 1 or self.inner_iterations % 1:
+            raise InvalidSetting(f"inner_iterations={self.inner_iterations!r} must be a whole number of at least 1.")
         _check("memory", self.memory, 0.0, 1.0)
+        _check("damping", self.damping, math.ulp(0.0), math.inf)
+        for weight in _ends(self.momentum):
+            if isinstance(weight, bool) or not 0.0 < weight <= 1.0:
+                raise InvalidSetting(f"momentum={weight!r} must lie above 0 and not above 1.")
+        if self.uses_momentum and self.memory != 0.0:
+            raise InvalidSetting("memory= and momentum= both carry λ̂ from batch to batch: choose one of them.")
+        if isinstance(self.importance_bound, bool) or not 1.0 <= self.importance_bound < math.inf:
+            raise InvalidSetting(f"importance_bound={self.importance_bound!r} must be a finite number of at least 1.")
+        if self.proximal_weight is not None and not 0.0 <= self.proximal_weight < math.inf:
+            raise InvalidSetting(f"proximal_weight={self.proximal_weight!r} must be a finite number of at least 0.")
         _check("learning_rate", self.learning_rate, math.ulp(0.0), math.inf)
         if self.beta is not None:
             _check("beta", self.beta, math.ulp(0.0), math.inf)
@@ -78,6 +110,11 @@ class RunSettings:
         if self.projection_radius is not None:
             _check("projection_radius", self.projection_radius, math.ulp(0.0), math.inf)
         self.problem()  # checks the names
+
+    @property
+    def uses_momentum(self) -> bool:
+        """Whether estimates of λ and of the gradient are variance-reduced."""
+        return self.momentum != 1.0
 
     def problem(self) -> Problem:
         """Objective and constraints as the single place that adds them up knows them."""
@@ -97,7 +134,10 @@ class Hyperparameters(NamedTuple):
         pairing: ``SAME``, ``SPLIT`` or ``PREVIOUS``.
         fresh_share: 1 - memory.
         has_beta: whether ``beta`` replaces that of the penalties.
-        use_adam, use_baseline: 0 or 1.
+        optimizer: ``PLAIN``, ``NORMALISED``, ``NATURAL`` or ``ADAM``.
+        damping: of the natural gradient, as a share of the full mass.
+        use_momentum, use_proximal, use_baseline: 0 or 1.
+        n_inner: steps until the proximal centre moves.
         radius: of the projection; infinite for none.
     """
 
@@ -109,7 +149,14 @@ class Hyperparameters(NamedTuple):
     learning_rate: Course
     has_beta: int
     beta: Course
-    use_adam: int
+    optimizer: int
+    damping: float
+    use_momentum: int
+    momentum: Course
+    importance_bound: float
+    use_proximal: int
+    proximal_weight: float
+    n_inner: int
     use_baseline: int
     radius: float
 
@@ -127,21 +174,25 @@ def hyperparameters_of(settings: RunSettings) -> Hyperparameters:
         learning_rate=course_of(settings.learning_rate),
         has_beta=int(settings.beta is not None),
         beta=course_of(0.0 if settings.beta is None else settings.beta),
-        use_adam=int(settings.optimizer == "adam"),
+        optimizer=_OPTIMIZERS[settings.optimizer],
+        damping=float(settings.damping),
+        use_momentum=int(settings.uses_momentum),
+        momentum=course_of(settings.momentum),
+        importance_bound=float(settings.importance_bound),
+        use_proximal=int(settings.proximal_weight is not None),
+        proximal_weight=float(settings.proximal_weight or 0.0),
+        n_inner=int(settings.inner_iterations),
         use_baseline=int(settings.baseline == "batch-mean"),
         radius=math.inf if settings.projection_radius is None else float(settings.projection_radius),
     )
 
 
-def fresh_share(memory: Schedule) -> Schedule:
-    """1 - memory: the weight of the new batch in λ̂."""
-    if isinstance(memory, Geometric):
-        return Geometric(1.0 - memory.start, 1.0 - memory.end, memory.iterations)
-    return 1.0 - memory
-
-
 def _check(name: str, schedule: Schedule, least: float, bound: float) -> None:
-    for value in (schedule.start, schedule.end) if isinstance(schedule, Geometric) else (schedule,):
+    for value in _ends(schedule):
         if isinstance(value, bool) or not least <= value < bound:
             limits = f"lie in [0, {bound:g})" if least == 0.0 else "be a finite number above 0"
             raise InvalidSetting(f"{name}={value!r} must {limits}.")
+
+
+def _ends(schedule: Schedule) -> tuple[float, ...]:
+    return (schedule.start, schedule.end) if isinstance(schedule, Geometric) else (schedule,)

@@ -1,4 +1,14 @@
-"""Steps of θ along the gradient: plain, or Adam (Kingma and Ba, 2015); then the projection."""
+r"""Steps of θ along the gradient, then the projection: plain, natural (Kakade, 2001), or Adam (Kingma and Ba, 2015).
+
+The Fisher matrix of a softmax table, averaged over the visits that λ counts, has one block for each state,
+:math:`F_s = d(s)\,(\mathrm{diag}\,\pi_s - \pi_s\pi_s^\top)` with :math:`d(s) = \sum_a \lambda(s,a)`, and with damping
+the direction :math:`(F_s + \delta I)^{-1} g_s` is
+
+.. math:: x_a = \frac{g_a - \pi_a\,\nu}{d\,\pi_a + \delta}, \qquad
+          \nu = \sum_a \frac{g_a}{d\,\pi_a + \delta} \Big/ \sum_a \frac{\pi_a}{d\,\pi_a + \delta}
+
+because the :math:`g_a` of a state sum to 0. As δ → 0 it becomes the advantage, less its mean over the actions.
+"""
 
 from __future__ import annotations
 
@@ -44,3 +54,44 @@ def adam_step(
             square[s, a] = flushed(SECOND_DECAY * square[s, a] + (1.0 - SECOND_DECAY) * g * g)
             moved = theta[s, a] + step * mean[s, a] / (math.sqrt(square[s, a]) / correction + EPSILON)
             theta[s, a] = min(max(moved, -radius), radius)
+
+
+@inner
+def natural_step(
+    theta: FloatArray,
+    gradient: FloatArray,
+    policy: FloatArray,
+    occupancy: FloatArray,
+    damping: float,
+    learning_rate: float,
+    radius: float,
+    touched: Flags,
+) -> None:
+    """The same with the damped natural gradient. ``occupancy`` is λ̂, flat; ``damping`` is δ > 0 in its units."""
+    n_states, n_actions = theta.shape
+    for s in range(n_states):
+        if not touched[s]:
+            continue
+        visits = 0.0
+        for a in range(n_actions):
+            visits += occupancy[s * n_actions + a]
+        total, share = 0.0, 0.0
+        for a in range(n_actions):
+            curvature = visits * policy[s, a] + damping
+            total += gradient[s, a] / curvature
+            share += policy[s, a] / curvature
+        for a in range(n_actions):
+            direction = (gradient[s, a] - policy[s, a] * (total / share)) / (visits * policy[s, a] + damping)
+            theta[s, a] = min(max(theta[s, a] + learning_rate * direction, -radius), radius)
+
+
+@inner
+def pull_to_centre(gradient: FloatArray, theta: FloatArray, centre: FloatArray, weight: float) -> float:
+    """Subtract the gradient of the proximal term, ρ̂ (θ - centre), from ``gradient``; the sum of its squares."""
+    n_states, n_actions = gradient.shape
+    squares = 0.0
+    for s in range(n_states):
+        for a in range(n_actions):
+            gradient[s, a] -= weight * (theta[s, a] - centre[s, a])
+            squares += gradient[s, a] * gradient[s, a]
+    return squares

@@ -11,7 +11,7 @@ import numpy as np
 from constrained_maxent.agents.tabular.kernel import DIVERGED, ITERATION, STEPS, State, Trace
 from constrained_maxent.agents.tabular.multipliers import Penalties, penalties_of
 from constrained_maxent.agents.tabular.result import TabularResult
-from constrained_maxent.agents.tabular.settings import Hyperparameters, RunSettings, hyperparameters_of
+from constrained_maxent.agents.tabular.settings import ADAM, Hyperparameters, RunSettings, hyperparameters_of
 from constrained_maxent.agents.tabular.streams import stream_key
 from constrained_maxent.agents.tabular.terms import Terms, terms_of
 from constrained_maxent.errors import CheckpointMismatch, InvalidSetting
@@ -86,14 +86,24 @@ class Store:
         self.snapshot_every, self.record_every = snapshot_every, record_every
         self._memory_limit = memory_limit
         self._fingerprint = fingerprint(prepared)
-        # Adam's moments exist for the runs that use them.
-        self._moment_row = np.cumsum([run.hyper.use_adam for run in prepared]) - 1
-        self._uses_adam = np.array([bool(run.hyper.use_adam) for run in prepared])
-        n_adam = int(self._uses_adam.sum())
+        # What only some kinds of step carry exists for the runs that take them.
+        adam = np.array([run.hyper.optimizer == ADAM for run in prepared])
+        momentum = np.array([bool(run.hyper.use_momentum) for run in prepared])
+        proximal = np.array([bool(run.hyper.use_proximal) for run in prepared])
+        self._users = {
+            "mean": adam,
+            "square": adam,
+            "previous_theta": momentum,
+            "previous_rewards": momentum,
+            "direction": momentum,
+            "centre": proximal,
+        }
         self._require_memory(n_snapshots=0, n_records=0)
         self.theta = np.zeros((self.n_runs, *shape))
         self.occupancy = np.zeros((self.n_runs, self.n_cells))
-        self.mean, self.square = np.zeros((n_adam, *shape)), np.zeros((n_adam, *shape))
+        self.optional: dict[str, FloatArray] = {
+            name: np.zeros((int(users.sum()), *shape)) for name, users in self._users.items()
+        }
         self.multipliers = np.array([run.multipliers for run in prepared]).reshape(self.n_runs, len(self.names))
         self.counters: IntArray = np.zeros((self.n_runs, 4), dtype=np.int64)
         self.counters[:, DIVERGED] = -1
@@ -117,7 +127,7 @@ class Store:
         )
 
     def _require_memory(self, *, n_snapshots: int, n_records: int) -> None:
-        tables = (2 + n_snapshots) * self.n_runs + 2 * int(self._uses_adam.sum())
+        tables = (2 + n_snapshots) * self.n_runs + sum(int(users.sum()) for users in self._users.values())
         numbers = tables * self.n_cells + self.n_runs * n_records * (1 + 2 * len(self.names))
         if 8 * numbers > self._memory_limit:
             raise InvalidSetting(
@@ -128,13 +138,16 @@ class Store:
 
     def state(self, i: int) -> State:
         """What run *i* carries, as views."""
-        row = self._moment_row[i]
-        moments = slice(row, row + 1) if self._uses_adam[i] else slice(0, 0)
+
+        def table(name: str) -> FloatArray:
+            users = self._users[name]
+            row = int(users[:i].sum())
+            return self.optional[name][row : row + int(users[i])].reshape(-1, self.shape[1])
+
         return State(
             theta=self.theta[i],
             occupancy=self.occupancy[i],
-            mean=self.mean[moments].reshape(-1, self.shape[1]),
-            square=self.square[moments].reshape(-1, self.shape[1]),
+            **{name: table(name) for name in self._users},
             multipliers=self.multipliers[i],
             counters=self.counters[i],
         )
@@ -173,13 +186,14 @@ class Store:
     # Checkpoints.
 
     _ARRAYS = (
-        "theta", "occupancy", "mean", "square", "multipliers", "counters",
+        "theta", "occupancy", "multipliers", "counters",
         "snapshots", "objective", "violations", "slopes",
     )  # fmt: skip
 
     def state_dict(self) -> dict[str, Any]:
         """Everything as arrays, copied, and a fingerprint of the settings."""
-        return {"fingerprint": self._fingerprint, **{name: getattr(self, name).copy() for name in self._ARRAYS}}
+        arrays = {name: getattr(self, name) for name in self._ARRAYS} | self.optional
+        return {"fingerprint": self._fingerprint, **{name: array.copy() for name, array in arrays.items()}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Put back what ``state_dict`` returned.
@@ -189,9 +203,10 @@ class Store:
         """
         if str(state.get("fingerprint")) != self._fingerprint:
             raise CheckpointMismatch("The state belongs to runs with other settings: build the engine with the same.")
-        arrays = {}
-        for name in self._ARRAYS:
-            mine, array = getattr(self, name), np.array(state[name]) if name in state else np.zeros(())
+        arrays: dict[str, Any] = {}
+        for name in (*self._ARRAYS, *self.optional):
+            mine = self.optional[name] if name in self.optional else getattr(self, name)
+            array = np.array(state[name]) if name in state else np.zeros(())
             grows = name in ("snapshots", "objective", "violations", "slopes")
             if (
                 array.ndim != mine.ndim
@@ -201,7 +216,10 @@ class Store:
                 raise CheckpointMismatch(f"The state's {name} has shape {array.shape}, here it has {mine.shape}.")
             arrays[name] = np.ascontiguousarray(array, dtype=mine.dtype)
         for name, array in arrays.items():
-            setattr(self, name, array)
+            if name in self.optional:
+                self.optional[name] = array
+            else:
+                setattr(self, name, array)
 
 
 def _longer(array: FloatArray, length: int) -> FloatArray:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 
 from constrained_maxent.agents.tabular.dynamics import END, FiniteMDP
-from constrained_maxent.agents.tabular.settings import RunSettings, fresh_share
+from constrained_maxent.agents.tabular.settings import RunSettings
 from constrained_maxent.agents.tabular.streams import stream_key, uniforms
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.occupancy import Scale
+from constrained_maxent.occupancy import Scale, fresh_share
 from constrained_maxent.problem import Constraint, Evaluation, Problem
 from constrained_maxent.schedules import value_at
 from constrained_maxent.types import FloatArray, IntArray
@@ -54,6 +54,8 @@ class NumpyTwin:
         self._key = stream_key(self.settings.seed)
         self._moments = np.zeros((2, *self.theta.shape))
         self._updates = 0
+        self._previous_theta = self._previous_reward = self._direction = self._centre = self.theta
+        self._sampled_theta = self.theta
         # One column more than states: the ways of ending, together.
         ending = np.asarray(self.mdp.ending.sum(axis=1)).reshape(-1, 1)
         self._outcomes = np.cumsum(np.hstack([self.mdp.transition.toarray(), ending]), axis=1)
@@ -75,6 +77,7 @@ class NumpyTwin:
         settings = self.settings
         self._set_beta(k)
         cells = self._sample(k)
+        self._sampled_theta = self.theta
         half = settings.episodes_per_batch // 2 if settings.pairing == "split" else 0
         if settings.pairing == "previous":
             if k > 0:
@@ -83,6 +86,7 @@ class NumpyTwin:
         else:
             evaluation = self._estimate(cells[:, : half or None], k)
             self._ascend(cells[:, half:], evaluation, k)
+        self._previous_theta = self._sampled_theta
         self.objective.append(evaluation.objective)
         for name, violation in evaluation.constraints.items():
             self.constraints[name].append(violation)
@@ -115,39 +119,83 @@ class NumpyTwin:
         return cells
 
     def _estimate(self, cells: IntArray, k: int) -> Evaluation:
-        fresh = np.zeros(self.theta.size)
-        t, b = np.nonzero(cells != END)
-        np.add.at(fresh, cells[t, b], self._weights[t])
-        share = value_at(fresh_share(self.settings.memory), k) if k > 0 else 1.0
-        fresh = fresh.reshape(self.theta.shape) / cells.shape[1]
-        self.occupancy = (1.0 - share) * self.occupancy + share * fresh
+        fresh = self._count(cells, np.ones(cells.shape[1]))
+        if self.settings.uses_momentum and k > 0:
+            alpha = value_at(self.settings.momentum, k)
+            old = self.occupancy - self._count(cells, self._importance(cells))
+            self.occupancy = np.maximum(fresh + (1.0 - alpha) * old, 0.0)
+        else:
+            share = value_at(fresh_share(self.settings.memory), k) if k > 0 else 1.0
+            self.occupancy = (1.0 - share) * self.occupancy + share * fresh
         return self._problem.evaluate(self.occupancy)
 
+    def _count(self, cells: IntArray, episode_weights: FloatArray) -> FloatArray:
+        visits: FloatArray = np.zeros(self.theta.size)
+        t, b = np.nonzero(cells != END)
+        np.add.at(visits, cells[t, b], self._weights[t] * episode_weights[b])
+        mean: FloatArray = visits.reshape(self.theta.shape) / cells.shape[1]
+        return mean
+
+    def _importance(self, cells: IntArray) -> FloatArray:
+        """π'(τ) / π(τ) of every episode, cut at the bound."""
+        ratios = log_softmax(self._previous_theta, axis=1) - log_softmax(self._sampled_theta, axis=1)
+        logs = np.where(cells != END, ratios.reshape(-1)[cells], 0.0).sum(axis=0)
+        weights: FloatArray = np.minimum(np.exp(np.minimum(logs, 700.0)), self.settings.importance_bound)
+        return weights
+
     def _ascend(self, cells: IntArray, evaluation: Evaluation, k: int) -> None:
-        settings, n_actions = self.settings, self.mdp.n_actions
+        settings = self.settings
         parts = self._problem.pseudo_reward(self.occupancy, evaluation).at_cells(np.arange(self.theta.size), {})
         reward = sum(parts.values(), np.zeros(self.theta.size))
-        took = cells != END
+        gradient = self._gradient(cells, self.theta, reward, np.ones(cells.shape[1]))
+        if settings.uses_momentum:
+            if self._updates > 0:
+                alpha, weights = value_at(settings.momentum, k), self._importance(cells)
+                old = self._gradient(cells, self._previous_theta, self._previous_reward, weights)
+                gradient = gradient + (1.0 - alpha) * (self._direction - old)
+            self._direction, self._previous_reward = gradient, reward
+        if settings.proximal_weight is not None:
+            if self._updates % settings.inner_iterations == 0:
+                self._centre = self.theta
+            gradient = gradient - settings.proximal_weight * (self.theta - self._centre)
+        self._step(gradient, value_at(settings.learning_rate, k))
+
+    def _gradient(
+        self, cells: IntArray, theta: FloatArray, reward: FloatArray, episode_weights: FloatArray
+    ) -> FloatArray:
+        n_actions, took = self.mdp.n_actions, cells != END
         returns = np.cumsum(np.where(took, self._weights[:, None] * reward[cells], 0.0)[::-1], axis=0)[::-1]
-        if settings.baseline == "batch-mean":
+        if self.settings.baseline == "batch-mean":
             means = np.where(took, returns, 0.0).sum(axis=1) / np.maximum(took.sum(axis=1), 1)
             returns = returns - means[:, None]
-        policy, gradient = softmax(self.theta, axis=1), np.zeros_like(self.theta)
+        policy, gradient = softmax(theta, axis=1), np.zeros_like(theta)
         states, actions = np.divmod(cells[took], n_actions)
         score = np.eye(n_actions)[actions] - policy[states]
-        np.add.at(gradient, states, returns[took][:, None] * score / cells.shape[1])
-        self._step(gradient, value_at(settings.learning_rate, k))
+        np.add.at(gradient, states, (returns * episode_weights)[took][:, None] * score / cells.shape[1])
+        return gradient
 
     def _step(self, gradient: FloatArray, learning_rate: float) -> None:
         direction = gradient
         self._updates += 1
-        if self.settings.optimizer == "adam":
-            decays = np.array([0.9, 0.999])[:, None, None]
-            self._moments = decays * self._moments + (1.0 - decays) * np.array([gradient, gradient**2])
-            mean, square = self._moments / (1.0 - decays**self._updates)
-            direction = mean / (np.sqrt(square) + 1e-8)
+        match self.settings.optimizer:
+            case "adam":
+                decays = np.array([0.9, 0.999])[:, None, None]
+                self._moments = decays * self._moments + (1.0 - decays) * np.array([gradient, gradient**2])
+                mean, square = self._moments / (1.0 - decays**self._updates)
+                direction = mean / (np.sqrt(square) + 1e-8)
+            case "normalised":
+                direction = gradient / (float(np.linalg.norm(gradient)) or 1.0)
+            case "natural":
+                direction = np.array([self._natural(s, row) for s, row in enumerate(gradient)])
         radius = self.settings.projection_radius or np.inf
         self.theta = np.clip(self.theta + learning_rate * direction, -radius, radius)
+
+    def _natural(self, state: int, gradient: FloatArray) -> FloatArray:
+        """(F + δ)⁻¹ g in one state, by solving the linear system."""
+        policy, damping = softmax(self.theta[state]), self.settings.damping * self._weights.sum()
+        fisher = self.occupancy[state].sum() * (np.diag(policy) - np.outer(policy, policy))
+        direction: FloatArray = np.linalg.solve(fisher + damping * np.eye(len(policy)), gradient)
+        return direction
 
 
 def _first_above(sums: FloatArray, u: FloatArray) -> IntArray:

@@ -21,6 +21,12 @@ LATE_SHARE = 0.2
 MONOTONE_SLACK = 0.02
 """By which share a mean may rise from one β to the next and still count as falling: sampling noise."""
 
+KEPT_VIOLATION = 0.84
+"""Violation up to which a setting of the search counts as keeping the limit: PGP's at the paper's settings."""
+
+OSCILLATION = 1.0
+"""Standard deviation of the cost along a run's end from which it counts as oscillating; a step in a hole costs 50."""
+
 ENTROPY_LOSS = 0.1
 """Share of the entropy that the choice of β may cost for it to count as staying."""
 
@@ -30,7 +36,7 @@ class Summary:
     """A setting: means over seeds, each with the standard deviation over seeds.
 
     Attributes:
-        study, method, episodes_per_batch, learning_rate, beta, dual_rate, limit: which setting.
+        study, method, episodes_per_batch, learning_rate, beta, dual_rate, momentum, limit: which setting.
         seeds: how many.
         entropy, entropy_std: of the last policy [nats].
         value, value_std: its cost or distance.
@@ -45,6 +51,7 @@ class Summary:
     learning_rate: float
     beta: float
     dual_rate: float
+    momentum: float
     limit: float
     seeds: int
     entropy: float
@@ -67,10 +74,14 @@ class Claim:
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """A setting over its iterations: exact values, ``(n_seeds, n)``, NaN where a run never came."""
+    """A setting over its iterations: exact values, ``(n_seeds, n)``, NaN where a run never came.
+
+    ``transitions`` are those before each policy, mean over the seeds that came there, ``(n,)``.
+    """
 
     first: Row
     iterations: IntArray
+    transitions: FloatArray
     entropy: FloatArray
     value: FloatArray
 
@@ -86,6 +97,7 @@ class Course:
             learning_rate=row.learning_rate,
             beta=row.beta,
             dual_rate=row.dual_rate,
+            momentum=row.momentum,
             limit=row.limit,
             seeds=len(last_value),
             entropy=float(last_entropy.mean()),
@@ -98,7 +110,7 @@ class Course:
         )
 
 
-def _setting(row: Row) -> tuple[str, str, int, float, float, float, float]:
+def _setting(row: Row) -> tuple[str, str, int, float, float, float, float, float]:
     return (
         row.study,
         row.method,
@@ -106,6 +118,7 @@ def _setting(row: Row) -> tuple[str, str, int, float, float, float, float]:
         row.learning_rate,
         row.beta,
         row.dual_rate,
+        row.momentum,
         row.limit,
     )
 
@@ -120,11 +133,13 @@ def courses(rows: Iterable[Row]) -> list[Course]:
         iterations = sorted({row.iteration for row in group})
         column = {iteration: i for i, iteration in enumerate(iterations)}
         line = {seed: i for i, seed in enumerate(sorted({row.seed for row in group}))}
-        entropy, value = np.full((2, len(line), len(column)), np.nan)
+        entropy, value, transitions = np.full((3, len(line), len(column)), np.nan)
         for row in group:
             entropy[line[row.seed], column[row.iteration]] = row.entropy
             value[line[row.seed], column[row.iteration]] = row.value
-        found.append(Course(group[0], np.array(iterations, dtype=np.int64), entropy, value))
+            transitions[line[row.seed], column[row.iteration]] = row.transitions
+        mean = np.nanmean(transitions, axis=0)
+        found.append(Course(group[0], np.array(iterations, dtype=np.int64), mean, entropy, value))
     return found
 
 
@@ -140,6 +155,8 @@ def claims(summaries: Sequence[Summary]) -> list[Claim]:
         return _claims_of_norm([summary for summary in summaries if summary.beta == stiffest])
     if name in ("ablation", "relaxed", "robustness"):
         return _claims_of_beta(summaries)
+    if name == "primal-dual-search":
+        return _claims_of_search(summaries)
     return []
 
 
@@ -212,6 +229,35 @@ def _claims_of_beta(summaries: Sequence[Summary]) -> list[Claim]:
     ]
 
 
+def _claims_of_search(summaries: Sequence[Summary]) -> list[Claim]:
+    def best(group: list[Summary]) -> Summary:
+        """Most entropy among those that keep the limit as well as PGP at the paper's settings does."""
+        keeping = [s for s in group if s.violation <= KEPT_VIOLATION]
+        return max(keeping, key=lambda s: s.entropy) if keeping else min(group, key=lambda s: s.violation)
+
+    plain, reduced = (best([s for s in summaries if s.method == name]) for name in ("primal-dual", "vr-pdpg"))
+
+    def described(s: Summary) -> str:
+        rates = f"α_θ = {s.learning_rate:g}, α_μ = {s.dual_rate:g}, α_t = {s.momentum:g}"
+        return f"{s.entropy:.2f} nats at {s.value:.3f} with {rates}"
+
+    oscillating = [s for s in summaries if s.method == "primal-dual" and s.late_std > OSCILLATION]
+    n_plain = sum(s.method == "primal-dual" for s in summaries)
+    return [
+        Claim(
+            "momentum brings no improvement",
+            reduced.violation > KEPT_VIOLATION or reduced.entropy <= plain.entropy,
+            f"without {described(plain)}; with {described(reduced)}",
+        ),
+        Claim(
+            "primal-dual oscillates",
+            2 * len(oscillating) > n_plain,
+            f"at {len(oscillating)} of {n_plain} pairs the cost's standard deviation over the last fifth exceeds "
+            f"{OSCILLATION:g}",
+        ),
+    ]
+
+
 def _all_pairs(group: Sequence[Summary], test: Callable[[Summary, Summary], bool]) -> bool:
     return all(test(one, next_) for one, next_ in pairwise(group))
 
@@ -252,3 +298,13 @@ def stationary_optimum(world: World, limit: float, *, constrained: bool = True) 
     place = place_of(world)
     constraints = {"constraint": place.at_limit(limit)} if constrained else {}
     return best_stationary(place.mdp, constraints=constraints, scale=OCCUPANCY, starts=2)[0].value
+
+
+@cache
+def unconstrained_violation(world: World) -> float:
+    """Violation of the best stationary policy without the constraint, at limit 0; takes a second."""
+    from constrained_maxent.oracle import best_stationary
+
+    place = place_of(world)
+    best = best_stationary(place.mdp, constraints={}, scale=OCCUPANCY, starts=1)[0]
+    return max(place.measure(best.policy)[1], 0.0)

@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from constrained_maxent.experiments.grid.analysis import Course, courses, optimum, stationary_optimum
-from constrained_maxent.experiments.grid.run import Row
+from constrained_maxent.experiments.grid.analysis import (
+    Course,
+    courses,
+    optimum,
+    stationary_optimum,
+    unconstrained_violation,
+)
+from constrained_maxent.experiments.grid.run import Row, StudyFiles, read_policies
 from constrained_maxent.experiments.grid.sweep import Scale, Study
+from constrained_maxent.experiments.grid.worlds import OCCUPANCY, place_of
+from constrained_maxent.types import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,15 +28,29 @@ if TYPE_CHECKING:
 Quantity = Literal["entropy", "value"]
 
 _DPI = 80
-_NAMES = {"pgp": "PGP", "unconstrained": "unconstrained", "primal-dual": "primal-dual"}
+_NAMES: dict[str, str] = {
+    "pgp": "PGP",
+    "vr-pdpg": "VR-PDPG",
+    "augmented-lagrangian": "augmented Lagrangian",
+    "proximal-point": "proximal point",
+    "adam-schedules": "PGP, Adam and schedules",
+    "natural-schedules": "PGP, natural steps and schedules",
+    "natural-short": "the same, short",
+}
 
 
 def draw_study(study: Study, scale: Scale, rows: Sequence[Row], folder: Path) -> list[Path]:
     """Write the study's figures and return their paths."""
     found = courses(rows)
+    if study.draws_policies:
+        return _draw_policies(study, read_policies(StudyFiles(folder, study.name).policies), folder)
     references = _references(study, scale)
     figures: dict[str, Figure]
-    if study.name in ("robustness", "norm-beta"):
+    if study.name == "methods":
+        figures = {study.name: _against_transitions(study, found)}
+    elif study.name == "primal-dual-search":
+        figures = {study.name: _scattered(study, found, references)}
+    elif study.name in ("robustness", "norm-beta"):
         figures = {study.name: _over_beta(study, found, references)}
     elif study.name in ("ablation", "relaxed", "unconstrained"):
         figures = {
@@ -58,8 +80,8 @@ def _references(study: Study, scale: Scale) -> dict[str, float]:
 
 
 def _label(study: Study, course: Course) -> str:
-    if study.name == "fig1":
-        return _NAMES[course.first.method]
+    if study.name in ("fig1", "methods"):
+        return _NAMES.get(course.first.method, course.first.method)
     return f"b = {course.first.limit:g}" if study.world == "open" else f"β = {course.first.beta:g}"
 
 
@@ -125,3 +147,73 @@ def _over_beta(study: Study, found: Sequence[Course], references: Mapping[str, f
         panel("value", study.constraint, {} if is_norm else {"limit": 0.0}, "linear" if is_norm else "symlog"),
     ]
     return curves_figure([panels], title=study.name)
+
+
+def _against_transitions(study: Study, found: Sequence[Course]) -> Figure:
+    """What is missing of the optimum, and the violation, over the transitions that a method has used."""
+    from constrained_maxent.reporting import Curve, Panel, curves_figure
+
+    best, free = stationary_optimum(study.world, 0.0), unconstrained_violation(study.world)
+
+    def panel(quantity: Quantity, ylabel: str, lines: Mapping[str, float]) -> Panel:
+        def values(course: Course) -> FloatArray:
+            return best - course.entropy if quantity == "entropy" else np.maximum(course.value, 0.0)
+
+        curves = [Curve(_label(study, course), course.transitions[1:], values(course)[:, 1:]) for course in found]
+        return Panel(curves, xlabel="transitions", ylabel=ylabel, lines=lines, xscale="log", yscale="symlog")
+
+    gap = panel("entropy", "entropy gap [nats]", {"optimum": 0.0, "within 5 %": 0.05 * best})
+    violation = panel("value", f"violation ({study.constraint})", {"optimum": 0.0, "within 5 %": 0.05 * free})
+    # One name for both: the legend shows the line's style, and each panel has its own height.
+    return curves_figure([[gap, violation]], title=study.name)
+
+
+def _scattered(study: Study, found: Sequence[Course], references: Mapping[str, float]) -> Figure:
+    """Entropy and cost of last policies over the step size: a column for each dual step, a curve for each momentum."""
+    from constrained_maxent.reporting import Curve, Panel, curves_figure
+
+    rates = sorted({course.first.dual_rate for course in found})
+    momenta = sorted({course.first.momentum for course in found})
+
+    def panel(quantity: Quantity, rate: float) -> Panel:
+        curves = []
+        for momentum in momenta:
+            here = sorted(
+                (c for c in found if (c.first.momentum, c.first.dual_rate) == (momentum, rate)),
+                key=lambda course: course.first.learning_rate,
+            )
+            values = np.stack([getattr(course, quantity)[:, -1] for course in here], axis=1)
+            curves.append(Curve(f"α = {momentum:g}", [c.first.learning_rate for c in here], values))
+        is_entropy = quantity == "entropy"
+        return Panel(
+            curves,
+            title=f"α_μ = {rate:g}",
+            xlabel="α_θ",
+            ylabel="entropy [nats]" if is_entropy else study.constraint,
+            lines=references if is_entropy else {"limit": 0.0},
+            xscale="log",
+            yscale="linear" if is_entropy else "symlog",
+        )
+
+    return curves_figure(
+        [[panel(quantity, rate) for rate in rates] for quantity in ("entropy", "value")], title=study.name
+    )
+
+
+def _draw_policies(study: Study, policies: FloatArray, folder: Path) -> list[Path]:
+    """The last policy of the first seed of every setting, with its exact occupancy."""
+    from constrained_maxent.reporting import grid_occupancy_figure
+
+    place, paths = place_of(study.world), []
+    for setting, (policy, *_) in zip(study.settings, policies, strict=True):
+        entropy, value = place.measure(policy)
+        name = _NAMES.get(setting.method, setting.method)
+        figure = grid_occupancy_figure(
+            place.desc,
+            place.mdp.occupancy(policy, scale=OCCUPANCY),
+            policy,
+            title=f"{name}: {entropy:.2f} nats, {study.constraint} {value:.2f}",
+        )
+        paths.append(folder / f"{study.name}-{setting.method}.png")
+        figure.savefig(paths[-1], dpi=_DPI)
+    return paths

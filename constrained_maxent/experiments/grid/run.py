@@ -21,6 +21,7 @@ from constrained_maxent.agents.tabular import EngineProgress, TabularEngine, Tab
 from constrained_maxent.errors import CheckpointMismatch, InvalidRun
 from constrained_maxent.experiments.grid.sweep import Scale, Study
 from constrained_maxent.experiments.grid.worlds import OCCUPANCY, Place, place_of
+from constrained_maxent.types import FloatArray
 
 SECONDS_BETWEEN_CHECKPOINTS = 30.0
 
@@ -32,8 +33,9 @@ class Row:
     """One policy of one run, evaluated exactly.
 
     Attributes:
-        study, method, episodes_per_batch, learning_rate, beta, dual_rate, limit, seed: which run.
+        study, method, episodes_per_batch, learning_rate, beta, dual_rate, momentum, limit, seed: which run.
         iteration: batches before this policy.
+        transitions: steps taken in the MDP before it: the run's own, shared out evenly over its batches.
         entropy: of its occupancy [nats].
         value: its cost, or its distance to the reference; satisfied where ≤ ``limit``.
     """
@@ -44,9 +46,11 @@ class Row:
     learning_rate: float
     beta: float
     dual_rate: float
+    momentum: float
     limit: float
     seed: int
     iteration: int
+    transitions: int
     entropy: float
     value: float
 
@@ -66,6 +70,7 @@ class StudyFiles:
         self.about = folder / f"{name}.json"
         self.checkpoint = folder / f"{name}.partial.npz"
         self.summary = folder / f"{name}-summary.csv"
+        self.policies = folder / f"{name}-policies.npy"
 
 
 def run_study(
@@ -98,6 +103,9 @@ def run_study(
     trained = time.perf_counter()
     rows = list(_evaluate(study, scale, place, result))
     _write_rows(files, rows)
+    if study.draws_policies:
+        policies = result.policies.reshape(len(study.settings), scale.seeds_of(study), *result.policies.shape[1:])
+        _replace(files.policies, lambda path: _save_array(path, policies))
     about = {
         "design": design,
         "transitions": int(result.transitions.sum()),
@@ -115,7 +123,9 @@ def _train(
     study: Study, scale: Scale, place: Place, files: StudyFiles, progress: Progress | None, threads: int | None
 ) -> tuple[TabularResult, float]:
     """All runs of a study, and how many seconds went into them before this call."""
-    runs = [place.run_settings(study, setting, seed) for setting in study.settings for seed in range(scale.seeds)]
+    runs = [
+        place.run_settings(study, setting, seed) for setting in study.settings for seed in range(scale.seeds_of(study))
+    ]
     every = scale.snapshot_every(study)
     engine = TabularEngine(place.mdp, runs, scale=OCCUPANCY, snapshot_every=every, threads=threads)
     before = _load(engine, files.checkpoint)
@@ -160,14 +170,40 @@ def _evaluate(study: Study, scale: Scale, place: Place, result: TabularResult) -
     """Rows of all snapshots and of the last policy, where a run came so far."""
     policies = result.snapshot_policies
     for run in range(len(result.iterations)):
-        setting, seed = study.settings[run // scale.seeds], run % scale.seeds
+        setting, seed = study.settings[run // scale.seeds_of(study)], run % scale.seeds_of(study)
+        per_batch = float(result.transitions[run]) / max(int(result.iterations[run]), 1)
         at = dict(zip(result.snapshot_iterations.tolist(), policies[run], strict=True))
         at[int(result.iterations[run])] = result.policies[run]
-        for iteration, policy in sorted(at.items()):
-            if not np.isfinite(policy).all():
-                continue
-            entropy, value = place.measure(policy)
-            yield Row(study=study.name, seed=seed, iteration=iteration, entropy=entropy, value=value, **asdict(setting))
+        known = [(iteration, policy) for iteration, policy in sorted(at.items()) if np.isfinite(policy).all()]
+        points = place.measure_all(np.array([policy for _, policy in known])).tolist()
+        for (iteration, _), (entropy, value) in zip(known, points, strict=True):
+            yield Row(
+                study=study.name,
+                seed=seed,
+                iteration=iteration,
+                transitions=round(per_batch * iteration),
+                entropy=entropy,
+                value=value,
+                **asdict(setting),
+            )
+
+
+def _save_array(path: Path, array: FloatArray) -> None:
+    with path.open("wb") as file:
+        np.save(file, array)
+
+
+def read_policies(path: Path) -> FloatArray:
+    """Last policies of a study that draws them, ``(n_settings, n_seeds, n_states, n_actions)``.
+
+    Raises:
+        InvalidRun: the file is missing or damaged.
+    """
+    try:
+        policies: FloatArray = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise InvalidRun(f"{path} is missing or damaged ({error}): remove the study's .json to compute it.") from error
+    return policies
 
 
 def _write_rows(files: StudyFiles, rows: list[Row]) -> None:

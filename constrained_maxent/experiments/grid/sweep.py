@@ -12,7 +12,18 @@ from constrained_maxent.errors import InvalidSetting
 World = Literal["holes", "relaxed", "open"]
 """Holes that cost 50, holes that cost 2, or no holes and a reference to stay close to."""
 
-Method = Literal["pgp", "unconstrained", "primal-dual"]
+Method = Literal[
+    "pgp",
+    "unconstrained",
+    "primal-dual",
+    "vr-pdpg",
+    "augmented-lagrangian",
+    "proximal-point",
+    "adam-schedules",
+    "natural-schedules",
+    "natural-short",
+]
+"""What each stands for: :mod:`constrained_maxent.experiments.grid.methods`."""
 
 ScaleName = Literal["smoke", "paper"]
 
@@ -22,15 +33,17 @@ class Setting:
     """What one curve of a figure stands for; each is run with several seeds."""
 
     method: Method
-    """Policy gradient penalty, the same without a penalty, or projected dual ascent on a multiplier."""
+    """Algorithm 1 with the paper's plain steps, the same without a penalty, a baseline, or one of our own."""
     episodes_per_batch: int = 8
     """B."""
     learning_rate: float = 0.01
-    """η of the policy."""
+    """η of the policy; the first of them where a schedule follows."""
     beta: float = 0.0
-    """β of the quadratic penalty."""
+    """β of the penalty; the last of them where a schedule leads there."""
     dual_rate: float = 0.0
     """Step of the multiplier."""
+    momentum: float = 1.0
+    """α, weight of the new batch in VR-PDPG's estimates."""
     limit: float = 0.0
     """Of the constraint."""
 
@@ -44,6 +57,10 @@ class Study:
     settings: tuple[Setting, ...]
     snapshots: int
     """How often the policy is evaluated over a run at paper scale, besides at the start."""
+    most_seeds: int = 10
+    """Seeds at paper scale; fewer in a search."""
+    draws_policies: bool = False
+    """Whether the last policies are kept, and drawn."""
 
     @property
     def constraint(self) -> str:
@@ -63,8 +80,16 @@ class Scale:
         """Batches between evaluations."""
         return max(1, self.iterations // min(study.snapshots, self.iterations))
 
+    def seeds_of(self, study: Study) -> int:
+        """Runs of each setting."""
+        return min(self.seeds, study.most_seeds)
+
 
 SCALES: dict[str, Scale] = {"smoke": Scale("smoke", 60, 2), "paper": Scale("paper", 15_000, 10)}
+
+RATES = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0)
+MOMENTA = (0.001, 0.005, 0.01, 0.03, 0.05, 0.1, 1.0)
+"""Of the primal-dual search: α_θ and α_μ, and α_t, where 1 is primal-dual without momentum."""
 
 BATCHES = (8, 24, 72)
 STEPS = (0.001, 0.01, 0.1)
@@ -76,6 +101,14 @@ def _sweep(betas: Iterable[float]) -> tuple[Setting, ...]:
         for episodes, step, beta in product(BATCHES, STEPS, betas)
     )
 
+
+# Each the best found for its method at this budget; docs/results/grid.md says among which.
+VR_PDPG = Setting(method="vr-pdpg", learning_rate=0.03, dual_rate=0.001, momentum=0.1)
+AUGMENTED = Setting(method="augmented-lagrangian", beta=0.001, dual_rate=0.0001)
+PROXIMAL = Setting(method="proximal-point", beta=0.005)
+ADAM = Setting(method="adam-schedules", learning_rate=0.05, beta=20.0)
+NATURAL = Setting(method="natural-schedules", learning_rate=0.005, beta=20.0)
+NATURAL_SHORT = Setting(method="natural-short", learning_rate=0.005, beta=3.0)
 
 STUDIES: dict[str, Study] = {
     study.name: study
@@ -122,6 +155,49 @@ STUDIES: dict[str, Study] = {
                 for episodes, step in product(BATCHES, STEPS)
             ),
             snapshots=30,
+        ),
+        Study(
+            name="policies",
+            world="holes",
+            settings=(
+                Setting(method="pgp", beta=0.005),
+                Setting(method="unconstrained"),
+                Setting(method="primal-dual", dual_rate=0.001),
+                NATURAL,
+            ),
+            snapshots=1,
+            draws_policies=True,
+        ),
+        Study(
+            name="methods",
+            world="holes",
+            settings=(
+                Setting(method="pgp", beta=0.005),
+                Setting(method="unconstrained"),
+                Setting(method="primal-dual", dual_rate=0.001),
+                VR_PDPG,
+                AUGMENTED,
+                PROXIMAL,
+                ADAM,
+                NATURAL,
+                NATURAL_SHORT,
+            ),
+            snapshots=600,
+        ),
+        Study(
+            name="primal-dual-search",
+            world="holes",
+            settings=tuple(
+                Setting(
+                    method="primal-dual" if momentum == 1.0 else "vr-pdpg",
+                    learning_rate=step,
+                    dual_rate=dual,
+                    momentum=momentum,
+                )
+                for momentum, step, dual in product(MOMENTA, RATES, RATES)
+            ),
+            snapshots=30,
+            most_seeds=3,
         ),
         Study(name="ablation", world="holes", settings=_sweep((5e-4, 1e-3, 5e-3, 1e-2)), snapshots=30),
         Study(name="relaxed", world="relaxed", settings=_sweep((0.0125, 0.025, 0.125, 0.25)), snapshots=30),

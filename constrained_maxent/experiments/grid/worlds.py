@@ -8,11 +8,11 @@ import numpy as np
 
 from constrained_maxent.agents.tabular import RunSettings
 from constrained_maxent.envs import SafeFrozenLake
+from constrained_maxent.experiments.grid.methods import options_of, penalty_of
 from constrained_maxent.experiments.grid.sweep import Setting, Study, World
 from constrained_maxent.functionals import Entropy, Functional, L2Distance, LinearCost
 from constrained_maxent.occupancy import Scale
 from constrained_maxent.oracle import TabularMDP
-from constrained_maxent.penalties import Lagrangian, Penalty, Quadratic
 from constrained_maxent.problem import Constraint
 from constrained_maxent.types import FloatArray
 
@@ -20,6 +20,7 @@ DISCOUNT, HORIZON = 0.99, 25
 OCCUPANCY: Scale = "truncated"
 HOLE_COSTS: dict[World, float] = {"holes": 50.0, "relaxed": 2.0}
 DOWN, RIGHT = 1, 2
+_ENTROPY = Entropy(smoothing=0.0)
 _OPEN = ["SFFFFF", *["FFFFFF"] * 4, "FFFFFG"]
 
 
@@ -28,10 +29,12 @@ class Place:
     """Where a study takes place.
 
     Attributes:
+        desc: its map, rows of letters.
         mdp: its dynamics.
         functional: the constrained quantity, at limit 0.
     """
 
+    desc: tuple[str, ...]
     mdp: TabularMDP
     functional: Functional
 
@@ -42,18 +45,30 @@ class Place:
     def measure(self, policy: FloatArray) -> tuple[float, float]:
         """Entropy [nats] and constrained quantity of a policy table, exactly and without smoothing."""
         occupancy = self.mdp.occupancy(policy, scale=OCCUPANCY)
-        return Entropy(smoothing=0.0).value(occupancy), self.functional.value(occupancy)
+        return _ENTROPY.value(occupancy), self.functional.value(occupancy)
+
+    def measure_all(self, policies: FloatArray) -> FloatArray:
+        """The same for many policies side by side: ``(n, n_states, n_actions)`` to ``(n, 2)``.
+
+        What ``mdp.occupancy`` does for one, which costs more than the arithmetic for so small an MDP.
+        """
+        count, n_states, n_actions = policies.shape
+        occupancies = np.zeros((count, n_states * n_actions))
+        states = np.broadcast_to(self.mdp.initial, (count, n_states))
+        for weight in self.mdp.weighting(OCCUPANCY).weights(np.arange(HORIZON)):
+            cells = (states[:, :, None] * policies).reshape(count, -1)
+            occupancies += weight * cells
+            states = cells @ self.mdp.transition
+        tables = occupancies.reshape(policies.shape)
+        return np.array([[_ENTROPY.value(table), self.functional.value(table)] for table in tables]).reshape(-1, 2)
 
     def run_settings(self, study: Study, setting: Setting, seed: int) -> RunSettings:
         """What the engine is to do for one setting and seed."""
-        penalty: Penalty = Quadratic(setting.beta)
-        if setting.method == "primal-dual":
-            penalty = Lagrangian(setting.dual_rate)
         return RunSettings(
             seed=seed,
-            constraints={study.constraint: Constraint(self.at_limit(setting.limit), penalty)},
+            constraints={study.constraint: Constraint(self.at_limit(setting.limit), penalty_of(setting))},
             episodes_per_batch=setting.episodes_per_batch,
-            learning_rate=setting.learning_rate,
+            **options_of(setting),
         )
 
 
@@ -61,9 +76,9 @@ def place_of(world: World) -> Place:
     """The paper's 6×6 grid in one of its variants."""
     if world == "open":
         mdp = _mdp(SafeFrozenLake(desc=_OPEN, horizon=HORIZON))
-        return Place(mdp, L2Distance(mdp.occupancy(reference_policy(), scale=OCCUPANCY)))
+        return Place(tuple(_OPEN), mdp, L2Distance(mdp.occupancy(reference_policy(), scale=OCCUPANCY)))
     env = SafeFrozenLake(hole_cost=HOLE_COSTS[world], horizon=HORIZON)
-    return Place(_mdp(env), LinearCost(env.cost_tables["cost"]))
+    return Place(tuple("".join(row) for row in env.desc.astype(str)), _mdp(env), LinearCost(env.cost_tables["cost"]))
 
 
 def reference_policy() -> FloatArray:

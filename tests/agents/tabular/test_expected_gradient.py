@@ -5,6 +5,7 @@ from dataclasses import replace
 import gymnasium as gym
 import numpy as np
 import pytest
+from scipy.special import softmax
 from scipy.stats import t as student
 
 from constrained_maxent.agents.tabular import Geometric, RunSettings, TabularEngine
@@ -81,6 +82,70 @@ def test_random_mdps():
         ).evaluate(theta)
         worst, n_entries = max(worst, largest_z(samples, -exact.gradient)), n_entries + theta.size
     assert worst < bound(n_entries, 0.999)
+
+
+def test_large_grid():
+    """50×50, slippery, 99.9 % confidence: the states that each sample visits often, and all states together along 200
+    random directions. Rare states alone have no normal means: few samples come there."""
+    rng = np.random.default_rng(7)
+    desc = np.where(rng.random((50, 50)) < 0.1, "H", "F")
+    desc[0, 0], desc[-1, -1] = "S", "G"
+    env = SafeFrozenLake(desc=["".join(row) for row in desc], slippery=True, horizon=100)
+    mdp = TabularMDP.from_env(env, discount=0.99)
+    cost, objective = LinearCost(env.cost_tables["cost"], limit=1.0), Entropy(smoothing=1e-3)
+    theta = 0.3 * rng.normal(size=(2500, 4))
+    settings = RunSettings(
+        objective=objective,
+        constraints={"cost": Constraint(cost, Quadratic(0.05))},
+        episodes_per_batch=2000,
+        pairing="split",
+        baseline="batch-mean",
+    )
+    samples = sampled_gradients(mdp, theta, settings)
+    # By the policy gradient theorem, entropy smoothed as sampled: so the error of λ̂ in rare cells biases nothing.
+    policy = softmax(theta, axis=1)
+    occupancy = mdp.occupancy(policy)
+    violation = cost.value(occupancy) - cost.limit
+    assert violation > 0.0
+    slope = -np.log(occupancy + 1e-3) - occupancy / (occupancy + 1e-3)
+    by_policy = mdp.policy_gradient(policy, slope - 2.0 * 0.05 * violation * cost.table)
+    exact = policy * (by_policy - (policy * by_policy).sum(axis=1, keepdims=True))
+    often = 1000 * mdp.occupancy(policy, scale="truncated").sum(axis=1) > 100.0
+    assert often.sum() > 50
+    directions = rng.normal(size=(200, 10_000))
+    for sampled, expected in (
+        (samples[:, often], exact[often]),
+        (samples.reshape(N_RUNS, -1) @ directions.T, directions @ exact.ravel()),
+    ):
+        assert largest_z(sampled, expected) < bound(expected.size, 0.999)
+        assert largest_z(sampled, 0.8 * expected) > bound(expected.size, 0.999), "20 % less would pass as well"
+
+
+def test_natural_gradient():
+    """99.9 % confidence, against (F + δ)⁻¹ of the exact gradient with the exact Fisher matrix of all entries."""
+    mdp = TabularMDP.random(4, 3, seed=3, discount=0.9, horizon=8)
+    rng = np.random.default_rng(4)
+    theta, cost = rng.normal(size=(4, 3)), LinearCost(rng.normal(size=(4, 3)), limit=-1.0)
+    settings = RunSettings(
+        constraints={"cost": Constraint(cost, Quadratic(0.5))},
+        episodes_per_batch=4000,
+        pairing="split",
+        optimizer="natural",
+        damping=0.02,
+    )
+    samples = sampled_gradients(mdp, theta, settings)
+    exact = SoftmaxProblem(mdp, constraints={"cost": cost}, penalty=Quadratic(0.5)).evaluate(theta)
+    # F = E[score scoreᵀ] over the visits that λ counts, entry by entry from its definition.
+    fisher = np.zeros((12, 12))
+    occupancy = mdp.occupancy(exact.policy)
+    for s, a in np.ndindex(4, 3):
+        score = np.zeros((4, 3))
+        score[s] = np.eye(3)[a] - exact.policy[s]
+        fisher += occupancy[s, a] * np.outer(score, score)
+    # λ has mass 1 at this scale, so that δ is the damping itself.
+    expected = np.linalg.solve(fisher + 0.02 * np.eye(12), -exact.gradient.ravel()).reshape(4, 3)
+    assert largest_z(samples, 0.9 * expected) > bound(12, 0.999), "10 % less would pass as well"
+    assert largest_z(samples, expected) < bound(12, 0.999)
 
 
 def test_baseline_only_shrinks_the_expected_gradient():

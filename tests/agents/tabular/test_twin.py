@@ -30,7 +30,7 @@ def require_equal(mdp, settings, *, iterations=15, scale="normalised"):
 
 
 @pytest.mark.parametrize("pairing", ["same", "split", "previous"])
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("optimizer", ["sgd", "normalised", "natural", "adam"])
 @pytest.mark.parametrize("baseline", ["none", "batch-mean"])
 @pytest.mark.parametrize("memory", [0.0, 0.9, Geometric(0.5, 0.99, 10)], ids=["forgets", "remembers", "learns to"])
 def test_every_variant_of_the_iteration(ending_mdp, constraints, pairing, optimizer, baseline, memory):
@@ -78,3 +78,38 @@ def test_beta_on_the_way_up(ending_mdp):
 def test_the_grid_of_the_paper(lake):
     constraint = Constraint(lake.cost, Quadratic(0.005))
     require_equal(lake.mdp, RunSettings(constraints={"cost": constraint}), scale="truncated")
+
+
+@pytest.mark.parametrize("pairing", ["same", "split", "previous"])
+@pytest.mark.parametrize("optimizer", ["sgd", "normalised"])
+@pytest.mark.parametrize("baseline", ["none", "batch-mean"])
+@pytest.mark.parametrize("momentum", [0.3, Geometric(1.0, 0.1, 10)], ids=str)
+def test_variance_reduction(ending_mdp, constraints, pairing, optimizer, baseline, momentum):
+    settings = RunSettings(
+        seed=4,
+        constraints=constraints,
+        episodes_per_batch=5,
+        pairing=pairing,
+        optimizer=optimizer,
+        baseline=baseline,
+        momentum=momentum,
+        importance_bound=1.2,
+        learning_rate=0.3,
+    )
+    require_equal(ending_mdp, settings)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "normalised", "natural", "adam"])
+@pytest.mark.parametrize("momentum", [1.0, 0.3])
+def test_proximal_point(ending_mdp, constraints, optimizer, momentum):
+    settings = RunSettings(
+        seed=4,
+        constraints=constraints,
+        optimizer=optimizer,
+        momentum=momentum,
+        proximal_weight=0.7,
+        damping=0.3,  # in units of the proximal term's curvature, which the natural gradient does not know
+        inner_iterations=4,
+        learning_rate=0.3,
+    )
+    require_equal(ending_mdp, settings)

@@ -7,10 +7,10 @@ from constrained_maxent.experiments.grid.run import Row
 
 
 def row(*, study="fig1", method="pgp", beta=0.005, limit=0.0, seed=0, iteration=0, entropy=30.0, value=1.0, **other):
-    settings = {"episodes_per_batch": 8, "learning_rate": 0.01, "dual_rate": 0.0} | other
+    settings = {"episodes_per_batch": 8, "learning_rate": 0.01, "dual_rate": 0.0, "momentum": 1.0} | other
     return Row(
         study=study, method=method, beta=beta, limit=limit, seed=seed, iteration=iteration,
-        entropy=entropy, value=value, **settings,
+        transitions=200 * iteration, entropy=entropy, value=value, **settings,
     )  # fmt: skip
 
 
@@ -73,6 +73,24 @@ def test_distances(name):
     within, increasing = claims([course.summary() for course in courses(rows)])
     assert (within.holds, increasing.holds) == (False, False)
     assert "b = 0.2: 0.300" in within.numbers
+
+
+@pytest.mark.parametrize(("reduced", "improves"), [(31.0, True), (29.0, False)])
+def test_search(reduced, improves):
+    rows = [
+        *course_rows([0, 0, 0, 0, 0, 0], study="primal-dual-search", method="primal-dual", dual_rate=0.1),
+        *course_rows(
+            [0, 0, 0, 0, 9, -9], study="primal-dual-search", method="primal-dual", dual_rate=0.5, entropy=28.0
+        ),
+        *course_rows([0] * 6, study="primal-dual-search", method="vr-pdpg", momentum=0.1, entropy=reduced),
+        # More entropy, but it does not keep the limit.
+        *course_rows([5] * 6, study="primal-dual-search", method="vr-pdpg", momentum=0.5, entropy=39.0),
+        *course_rows([5] * 6, study="primal-dual-search", method="primal-dual", dual_rate=1.0, entropy=41.0),
+    ]
+    no_use, oscillates = claims([course.summary() for course in courses(rows)])
+    assert no_use.holds is not improves
+    assert not oscillates.holds
+    assert "1 of 3 pairs" in oscillates.numbers
 
 
 def test_optimum_of_the_paper_s_grid():

@@ -16,6 +16,9 @@ from constrained_maxent.experiments.grid.sweep import SCALES, STUDIES, chosen
         ("unconstrained", 9),
         ("ablation", 36),
         ("relaxed", 36),
+        ("policies", 4),
+        ("methods", 9),
+        ("primal-dual-search", 343),  # 7 values of each of three rates
     ],
 )
 def test_settings_are_different_and_as_many_as_the_paper_has(name, settings):

@@ -5,7 +5,7 @@ import pytest
 
 from constrained_maxent.experiments.grid.sweep import STUDIES
 from constrained_maxent.experiments.grid.worlds import place_of, reference_policy
-from constrained_maxent.penalties import Lagrangian, Quadratic
+from constrained_maxent.penalties import AugmentedLagrangian, Lagrangian, Quadratic
 
 UNIFORM = np.full((36, 4), 0.25)
 
@@ -31,10 +31,31 @@ def test_relaxed_cost_is_smaller_in_holes_only():
 def test_settings_become_penalties():
     place, study = place_of("holes"), STUDIES["fig1"]
     penalties = [place.run_settings(study, s, 0).constraints["cost"].penalty for s in study.settings]
-    assert penalties == [Quadratic(0.005), Quadratic(0.0), Lagrangian(0.001)]
+    assert penalties == [Quadratic(0.005), Quadratic(0.0), Lagrangian(0.001, largest=10.0)]
 
 
 def test_limits_reach_the_constraint():
     place, study = place_of("open"), STUDIES["norm"]
     limits = [place.run_settings(study, s, 3).constraints["distance"].functional.limit for s in study.settings]
     assert limits == [0.0, 0.2, 0.5, 1.0]
+
+
+@pytest.mark.parametrize("world", ["holes", "relaxed", "open"])
+def test_many_policies_at_once(world):
+    """Against the oracle's occupancy of each."""
+    place = place_of(world)
+    policies = np.random.default_rng(0).dirichlet(np.ones(4), size=(5, 36))
+    np.testing.assert_allclose(place.measure_all(policies), [place.measure(policy) for policy in policies], rtol=1e-12)
+
+
+def test_methods_become_settings_of_the_engine():
+    place, study = place_of("holes"), STUDIES["methods"]
+    runs = {setting.method: place.run_settings(study, setting, 0) for setting in study.settings}
+    reduced, short = runs["vr-pdpg"], runs["natural-short"]
+    assert (reduced.optimizer, reduced.momentum, reduced.pairing) == ("normalised", 0.1, "previous")
+    assert reduced.constraints["cost"].penalty == Lagrangian(0.001, largest=10.0)
+    assert runs["augmented-lagrangian"].constraints["cost"].penalty == AugmentedLagrangian(0.001, learning_rate=0.0001)
+    assert (runs["proximal-point"].proximal_weight, runs["proximal-point"].inner_iterations) == (1.0, 100)
+    assert short.optimizer == "natural"
+    assert short.learning_rate.iterations == 600
+    assert short.beta.end == 3.0
