@@ -265,16 +265,16 @@ class AugmentedLagrangian(Penalty):
 
 @dataclass(frozen=True)
 class AdaptiveLagrangian(Penalty):
-    r"""An augmented Lagrangian that finds its β out: :math:`\beta = \mathrm{rate} / 2 R_{\max}^2`.
+    r"""An augmented Lagrangian in units of the largest violation seen, :math:`R_{\max}`: nobody has to find a β.
 
-    With the largest violation seen, :math:`R_{\max}`, the classical step after each batch is
-    :math:`\mu \leftarrow [\mu + \mathrm{rate}\cdot R / R_{\max}^2]_+`: a violation as large as that makes itself dearer
-    by ``rate`` nats. So the user gives a limit and no β, whatever the units of the cost are; and as the violation
-    shrinks the multiplier settles, where a β that is raised until the limit holds would run away.
+    With :math:`\rho = R / R_{\max}` it is :math:`\frac{1}{2\eta}([m + \eta\rho]_+^2 - m^2)`, and after each batch
+    :math:`m \leftarrow [m + \eta\rho]_+`: the classical method with :math:`\beta = \eta / 2R_{\max}^2` and
+    :math:`\mu = m / R_{\max}`. A violation as large as any becomes dearer by η nats per batch, in whatever units the
+    cost is, and as the violation shrinks *m* settles. A β that is raised until the limit holds would run away.
 
     Args:
-        rate: above 0 [nats].
-        multiplier: μ ≥ 0 at the start [nats / R].
+        rate: η > 0 [nats].
+        price: m ≥ 0 at the start, what the largest violation costs [nats].
         largest_violation: R_max so far, at least 0 [R].
 
     >>> penalty = AdaptiveLagrangian().updated(0.1)
@@ -282,35 +282,39 @@ class AdaptiveLagrangian(Penalty):
     (10.0, 15.0)
     """
 
-    changing: ClassVar[tuple[str, ...]] = ("multiplier", "largest_violation")
+    changing: ClassVar[tuple[str, ...]] = ("price", "largest_violation")
 
     rate: float = 1.0
-    multiplier: float = 0.0
+    price: float = 0.0
     largest_violation: float = 0.0
 
     def __post_init__(self) -> None:
-        _require_nonnegative(rate=self.rate, multiplier=self.multiplier, largest_violation=self.largest_violation)
+        _require_nonnegative(rate=self.rate, price=self.price, largest_violation=self.largest_violation)
         if self.rate == 0.0:
             raise InvalidSetting("rate=0 would never raise the multiplier: give a number above 0.")
 
-    def _classical(self) -> AugmentedLagrangian | None:
-        """The augmented Lagrangian of this batch; ``None`` as long as nothing was violated."""
-        if self.largest_violation == 0.0:
-            return None
-        return AugmentedLagrangian(0.5 * self.rate / self.largest_violation**2, multiplier=self.multiplier)
+    @property
+    def multiplier(self) -> float:
+        """μ [nats / R]; 0 as long as nothing was violated."""
+        return self.price / self.largest_violation if self.largest_violation > 0.0 else 0.0
 
     def value(self, violation: float) -> float:
-        classical = self._classical()
-        return self.multiplier * violation if classical is None else classical.value(violation)
+        return (self._shifted(violation) ** 2 - self.price**2) / (2.0 * self.rate)
 
     def slope(self, violation: float) -> float:
-        classical = self._classical()
-        return self.multiplier if classical is None else classical.slope(violation)
+        if self.largest_violation == 0.0:
+            return 0.0
+        return self._shifted(violation) / self.largest_violation
+
+    def _shifted(self, violation: float) -> float:
+        """[m + ηρ]₊; m itself as long as there is no unit to measure violations in."""
+        if self.largest_violation == 0.0:
+            return self.price
+        return max(self.price + self.rate * violation / self.largest_violation, 0.0)
 
     def updated(self, violation: float) -> Self:
         widened = replace(self, largest_violation=max(self.largest_violation, violation))
-        classical = widened._classical()
-        return widened if classical is None else replace(widened, multiplier=classical.updated(violation).multiplier)
+        return replace(widened, price=widened._shifted(violation))
 
 
 _KINDS: dict[str, type[Penalty]] = {

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.penalties import (
+    AdaptiveLagrangian,
     AdaptiveQuadratic,
     AugmentedLagrangian,
     Exact,
@@ -30,6 +31,7 @@ ALL = [
     Exact(0.7),
     Lagrangian(0.1, multiplier=0.4, largest=2.0),
     AugmentedLagrangian(0.5, learning_rate=0.2, multiplier=0.6),
+    AdaptiveLagrangian(0.7, price=0.4, largest_violation=1.5),
 ]
 each_penalty = pytest.mark.parametrize("penalty", ALL, ids=lambda penalty: type(penalty).__name__)
 
@@ -135,6 +137,44 @@ class TestUpdate:
         assert math.isfinite(penalty.updated(1.0).updated(1.0).beta)
         assert penalty.updated(math.nan) is penalty
 
+    def test_a_price_by_hand(self) -> None:
+        """Rate 2: R = 0.5 first, the largest so far, costs 2; R = 1 is larger and 2 dearer; R = -0.5 takes 1 off."""
+        penalty = AdaptiveLagrangian(2.0)
+        assert (penalty.slope(0.5), penalty.value(0.5)) == (0.0, 0.0)
+        penalty = penalty.updated(0.5)
+        assert penalty == AdaptiveLagrangian(2.0, price=2.0, largest_violation=0.5)
+        # β = 2 / (2·0.5²) = 4, μ = 2 / 0.5 = 4: slope 4 + 2·4·0.25 = 6, value ((4 + 2)² - 4²) / 16 = 1.25.
+        assert (penalty.multiplier, penalty.slope(0.25), penalty.value(0.25)) == (4.0, 6.0, 1.25)
+        penalty = penalty.updated(1.0)
+        assert penalty == AdaptiveLagrangian(2.0, price=4.0, largest_violation=1.0)
+        assert penalty.updated(-0.5).price == 3.0
+        assert penalty.updated(-9.0).price == 0.0
+
+    def test_a_price_is_the_classical_method_in_its_own_units(self) -> None:
+        """Once the largest violation is known, it is the augmented Lagrangian with β = rate / 2R²."""
+        own = AdaptiveLagrangian(0.5, price=0.3, largest_violation=0.2)
+        classical = AugmentedLagrangian(0.5 / (2 * 0.2**2), multiplier=0.3 / 0.2)
+        for violation in (0.1, 0.15, -0.05, 0.02, -0.2):
+            assert own.value(violation) == pytest.approx(classical.value(violation))
+            assert own.slope(violation) == pytest.approx(classical.slope(violation))
+            own, classical = own.updated(violation), classical.updated(violation)
+
+    @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+    def test_a_price_does_not_know_the_units(self, unit: float) -> None:
+        one, other = AdaptiveLagrangian(), AdaptiveLagrangian()
+        for violation in (0.001, 0.3, -0.1, 0.2):
+            one, other = one.updated(violation), other.updated(unit * violation)
+            assert other.price == pytest.approx(one.price)
+            assert other.slope(unit * 0.1) * unit == pytest.approx(one.slope(0.1))
+
+    def test_a_price_finds_the_multiplier(self) -> None:
+        """min (x - 3)² with x ≤ 1 has the multiplier 4 there."""
+        penalty = AdaptiveLagrangian()
+        for _ in range(300):
+            x = 3.0 - penalty.multiplier / 2.0  # where (x - 3)² + μx is least
+            penalty = penalty.updated(x - 1.0)
+        assert penalty.multiplier == pytest.approx(4.0, abs=1e-6)
+
     def test_a_violation_that_is_no_number_is_refused(self) -> None:
         with pytest.raises(InvalidSetting, match="multiplier=nan"):
             Lagrangian(0.1).updated(math.nan)
@@ -183,6 +223,7 @@ class TestState:
             (AdaptiveQuadratic(0.1, beta=4.0), {"beta": 4.0}),
             (Lagrangian(0.1, multiplier=0.4), {"multiplier": 0.4}),
             (AugmentedLagrangian(0.5, multiplier=0.6), {"multiplier": 0.6}),
+            (AdaptiveLagrangian(1.0, 0.6, 0.5), {"price": 0.6, "largest_violation": 0.5}),
         ],
     )
     def test_is_what_changes(self, penalty: Penalty, state: dict[str, float]) -> None:
