@@ -1,152 +1,27 @@
-"""``cmaxent reproduce``: the paper's studies again."""
+"""``cmaxent reproduce``: the paper's experiments again."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Column, Table
 
-from constrained_maxent.agents.tabular import EngineProgress
-from constrained_maxent.cli.console import INTERRUPTED, console, number
-from constrained_maxent.experiments.grid.analysis import (
-    Course,
-    Summary,
-    claims,
-    courses,
-    stationary_optimum,
-    unconstrained_violation,
-)
-from constrained_maxent.experiments.grid.draw import draw_study
-from constrained_maxent.experiments.grid.mixtures import frank_wolfe_points
-from constrained_maxent.experiments.grid.reach import SHARES, reaches
-from constrained_maxent.experiments.grid.run import Row, StudyFiles, run_study, write_csv
-from constrained_maxent.experiments.grid.sweep import SCALES, Scale, ScaleName, Study, chosen
+from constrained_maxent.cli.reproduce_control import ReproduceControl
+from constrained_maxent.cli.reproduce_grid import ReproduceGrid
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reproduce:
-    """Run the paper's grid study, or parts of it; write tables and figures, and say which claims hold."""
+    """Run the paper's experiments, all or in parts; write tables and figures."""
 
-    what: Annotated[Literal["grid"], tyro.conf.Positional]
-    """Which of the paper's experiments."""
-    only: tuple[
-        Literal[
-            "fig1",
-            "norm",
-            "norm-beta",
-            "robustness",
-            "unconstrained",
-            "policies",
-            "methods",
-            "primal-dual-search",
-            "ablation",
-            "relaxed",
-        ],
-        ...,
-    ] = ()
-    """These studies only. Default: all."""
-    scale: ScaleName = "paper"
-    """"smoke": seconds, to see that it works. "paper": 15,000 iterations, 10 seeds."""
-    out: Path | None = None
-    """Folder of the results. Default: runs/grid-<scale>. Finished studies in it are not run again."""
-    quiet: bool = False
-    """No progress bar."""
+    what: Annotated[
+        Annotated[ReproduceGrid, tyro.conf.subcommand(name="grid")]
+        | Annotated[ReproduceControl, tyro.conf.subcommand(name="control")],
+        tyro.conf.arg(name=""),
+    ]
+    """Which of them."""
 
     def run(self, given: frozenset[str]) -> int:
-        """Do it; the exit code."""
-        scale = SCALES[self.scale]
-        folder = self.out or Path("runs") / f"grid-{scale.name}"
-        for study in chosen(self.only):
-            begun = time.perf_counter()
-            try:
-                rows = self._rows(study, scale, folder)
-            except KeyboardInterrupt:
-                console.print("Interrupted. The same command goes on from here.")
-                return INTERRUPTED
-            files = StudyFiles(folder, study.name)
-            found = courses(rows)
-            summaries = [course.summary() for course in found]
-            write_csv(files.summary, summaries)
-            paths = [files.rows, files.summary, *draw_study(study, scale, rows, folder)]
-            if study.name == "methods":
-                paths.extend(_compare(study, scale, found, folder))
-            _print(study, summaries, time.perf_counter() - begun)
-            for path in paths:
-                console.print(str(path), soft_wrap=True)
-        return 0
-
-    def _rows(self, study: Study, scale: Scale, folder: Path) -> list[Row]:
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[at]}"),
-        )
-        with Progress(*columns, console=console, transient=True, disable=self.quiet) as bar:
-            task = bar.add_task(study.name, total=scale.iterations, at="")
-
-            def show(at: EngineProgress) -> None:
-                bar.update(task, completed=at.iterations, at=f"{at.transitions / 1e9:.2f} G transitions")
-
-            return run_study(study, scale, folder, progress=show)
-
-
-_COLUMNS = (
-    ("B", "episodes_per_batch"),
-    ("η", "learning_rate"),
-    ("β", "beta"),
-    ("α_μ", "dual_rate"),
-    ("α_t", "momentum"),
-    ("b", "limit"),
-)
-
-
-def _compare(study: Study, scale: Scale, found: list[Course], folder: Path) -> list[Path]:
-    """When each method comes close to the optimum, and Frank–Wolfe, which knows the dynamics; written and printed."""
-    best, free = stationary_optimum(study.world, 0.0), unconstrained_violation(study.world)
-    when = reaches(found, optimum=best, scale=free)
-    mixtures = frank_wolfe_points(study.world, iterations=min(scale.iterations, 400))
-    table = Table(Column("method", no_wrap=True), title="transitions until all seeds are, and stay, within")
-    for share in SHARES:
-        table.add_column(f"{100 * share:g} %", justify="right")
-    for course in found:
-        mine = [reach.transitions for reach in when if reach.method == course.first.method]
-        table.add_row(course.first.method, *(f"{1e-3 * transitions:,.0f} k" for transitions in mine))
-    console.print(table)
-    console.print(f"Of entropy {best:.4f}, and of the unconstrained {study.constraint} {free:.2f}.", highlight=False)
-    for point in mixtures:
-        console.print(
-            f"Frank–Wolfe, {point.densities} densities, known dynamics, a mixture of {point.policies} time-dependent "
-            f"policies: {point.entropy:.3f} nats, {study.constraint} {point.value:.3f}",
-            highlight=False,
-        )
-    paths = [folder / "methods-reach.csv", folder / "methods-frank-wolfe.csv"]
-    write_csv(paths[0], when)
-    write_csv(paths[1], mixtures)
-    return paths
-
-
-def _print(study: Study, summaries: list[Summary], seconds: float) -> None:
-    table = Table(Column("method", no_wrap=True), title=f"{study.name}, mean ± std over {summaries[0].seeds} seeds")
-    varying = [
-        (heading, name) for heading, name in _COLUMNS if len({getattr(summary, name) for summary in summaries}) > 1
-    ]
-    for heading in (*(heading for heading, _ in varying), "entropy (nats)", study.constraint, "late std"):
-        table.add_column(heading, justify="right")
-    for summary in summaries:
-        table.add_row(
-            summary.method,
-            *(f"{getattr(summary, name):g}" for _, name in varying),
-            f"{number(summary.entropy, 2)} ± {number(summary.entropy_std, 2)}",
-            f"{number(summary.value, 3)} ± {number(summary.value_std, 3)}",
-            number(summary.late_std, 3),
-        )
-    console.print(table)
-    for claim in claims(summaries):
-        console.print(f"{'holds' if claim.holds else 'DOES NOT HOLD'}: {claim.text} ({claim.numbers})", highlight=False)
-    console.print(f"{seconds:.0f} s", highlight=False)
+        """The exit code."""
+        return self.what.run(given)

@@ -19,6 +19,7 @@ from constrained_maxent.evaluation.state_measures import (
     StateMeasures,
     evaluate_states,
     measures_of,
+    n_coordinates,
 )
 from constrained_maxent.evaluation.statistics import Estimate, bootstrap_mean
 from constrained_maxent.occupancy import estimator_config, estimator_from_config
@@ -125,7 +126,7 @@ def evaluate_rollouts(
     states = None
     if isinstance(state_space, gym.spaces.Box):
         if measures is None:
-            measures = measures_of(env, _n_coordinates(batch))
+            measures = measures_of(env, n_coordinates(batch))
         states = evaluate_states(batch, measures, wrapped=getattr(tracker.estimator, "wrapped", ()), seed=seed)
     elif measures is not None:
         raise InvalidSetting(f"measures= are those of continuous states; observations here are {observation_space}.")
@@ -140,11 +141,6 @@ def evaluate_rollouts(
         states=states,
         n_episodes=len(batch),
     )
-
-
-def _n_coordinates(batch: Batch) -> int:
-    rows = batch.observations if batch.states is None else batch.states
-    return int(np.prod(rows.shape[1:]))
 
 
 def _roll_out(env: Environment, agent: PGP, n_episodes: int, seed: int) -> list[Trajectory]:

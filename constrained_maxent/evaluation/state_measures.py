@@ -140,13 +140,19 @@ STATE_MEASURES: dict[str, StateMeasures] = {
 """By environment id, for states as ``info["state"]`` has them. Add those of your own environments."""
 
 
-def measures_of(env: Environment, n_coordinates: int) -> StateMeasures:
+def measures_of(env: Environment, n_coordinates: int | None = None) -> StateMeasures:
     """What to measure of an environment: by its id, or only the entropy where that, or the state, is another one.
 
     Args:
         env: scalar or vector, wrapped or not.
-        n_coordinates: of the states that will be measured.
+        n_coordinates: of the states that will be measured; ``None`` where that is not known yet.
     """
     spec: Any = env.spec
     known = STATE_MEASURES.get(spec.id, StateMeasures()) if spec is not None else StateMeasures()
-    return known if known.grid is None or known.grid.n_coordinates == n_coordinates else StateMeasures()
+    return known if known.grid is None or n_coordinates in (None, known.grid.n_coordinates) else StateMeasures()
+
+
+def n_coordinates(batch: Batch) -> int:
+    """Numbers of each state, or observation where a batch has no states."""
+    rows = batch.observations if batch.states is None else batch.states
+    return int(np.prod(rows.shape[1:]))

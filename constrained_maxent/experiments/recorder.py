@@ -9,6 +9,7 @@ from typing import Any
 
 from constrained_maxent.agents import PGP, IterationReport
 from constrained_maxent.evaluation import ExactProblem
+from constrained_maxent.evaluation.state_measures import evaluate_states, measures_of, n_coordinates
 from constrained_maxent.experiments.run_folder import MetricsWriter, RunFolder
 from constrained_maxent.experiments.settings import TrainSettings
 from constrained_maxent.wrappers import find_tracker
@@ -44,7 +45,7 @@ class Recorder:
         is_last = report.iteration == settings.iterations
         evaluate = is_last or report.iteration % settings.evaluate_every == 0
         if evaluate or report.iteration % settings.log_every == 0:
-            self._write(_row(report) | (self._exact(agent) if evaluate else {}))
+            self._write(_row(report) | (self._exact(agent) | _states(agent) if evaluate else {}))
         if not is_last and report.iteration % settings.checkpoint_every == 0:
             self.checkpoint(agent)
 
@@ -82,7 +83,35 @@ def columns(agent: PGP) -> list[str]:
         *(f"multiplier_{name}" for name in names),
         "exact_objective",
         *(f"exact_constraint_{name}" for name in names),
+        *_state_columns(agent),
     ]
+
+
+def _state_columns(agent: PGP) -> list[str]:
+    """Columns of continuous states: what is known to be worth measuring about this environment's."""
+    if find_tracker(agent.env).estimator.table_shape() is not None:
+        return []
+    measures = measures_of(agent.env)
+    return [
+        "state_entropy",
+        *(["coverage"] if measures.grid is not None else []),
+        *(f"share_{name.replace(' ', '_')}" for name in measures.events),
+    ]
+
+
+def _states(agent: PGP) -> dict[str, float | int | None]:
+    """The same columns of the last batch alone: fresh steps of one policy, whatever the estimate remembers."""
+    tracker = find_tracker(agent.env)
+    batch = tracker.last_batch
+    if not _state_columns(agent) or batch is None or not batch.n_steps:
+        return {}
+    wrapped = getattr(tracker.estimator, "wrapped", ())
+    measured = evaluate_states(batch, measures_of(agent.env, n_coordinates(batch)), wrapped=wrapped, seed=0)
+    return {
+        "state_entropy": measured.entropy.mean,
+        "coverage": None if measured.coverage is None else measured.coverage.share,
+        **{f"share_{name.replace(' ', '_')}": share.mean for name, share in measured.events.items()},
+    }
 
 
 def _row(report: IterationReport) -> dict[str, float | int | None]:

@@ -61,7 +61,7 @@ class TrainSettings:
     log_every: int = 10
     """Iterations between rows of metrics.csv."""
     evaluate_every: int = 100
-    """Iterations between exact evaluations, where the environment is finite and known."""
+    """Iterations between evaluations: exact ones where the environment is finite and known, or of continuous states."""
     checkpoint_every: int = 1000
     """Iterations between checkpoints."""
 

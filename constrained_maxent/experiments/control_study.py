@@ -1,0 +1,225 @@
+"""The paper's experiments of continuous control as runs of ``cmaxent train``: cartpole and point mass, over seeds."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from constrained_maxent.errors import InvalidRun, InvalidSetting
+from constrained_maxent.evaluation import Estimate, over_seeds
+from constrained_maxent.experiments.evaluation import RunEvaluation, evaluate_run
+from constrained_maxent.experiments.run_folder import RunFolder
+from constrained_maxent.experiments.settings import TrainSettings
+from constrained_maxent.experiments.training import resume, train
+from constrained_maxent.reporting.curves import Curve, Panel, curves_figure
+
+StudyName = Literal["cartpole", "cartpole-paper", "point-mass"]
+
+CARTPOLE, POINT_MASS = "SafeCartpole-PGP-v0", "PointMass-PGP-v0"
+
+EPISODES = 64
+"""Fresh episodes that each last policy is evaluated on."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One setting, run with several seeds.
+
+    Attributes:
+        label: in tables, figures and names of folders.
+        settings: of ``cmaxent train``; the seed is filled in.
+    """
+
+    label: str
+    settings: TrainSettings
+
+
+@dataclass(frozen=True)
+class Study:
+    """Cases that are shown together.
+
+    Attributes:
+        name: of the study.
+        env_id: of all its runs.
+        cases: in the order of tables.
+        seeds: how many, unless something else is asked for.
+        curves: columns of ``metrics.csv`` to draw, with what to write beside the axis.
+    """
+
+    name: StudyName
+    env_id: str
+    cases: Sequence[Case]
+    seeds: int
+    curves: Mapping[str, str] = field(default_factory=dict)
+
+
+def _settings(preset: Literal["default", "paper"], *, evaluate_every: int, **given: Any) -> TrainSettings:
+    environment = {name: given.pop(name) for name in ("slider_limit", "r_max") if name in given}
+    return TrainSettings(
+        preset=preset, log_every=1, evaluate_every=evaluate_every, env_kwargs=json.dumps(environment), **given
+    )
+
+
+_STATES = {
+    "state_entropy": "state entropy (nats)",
+    "coverage": "share of grid cells",
+}
+
+STUDIES: Mapping[StudyName, Study] = {
+    "cartpole": Study(
+        "cartpole",
+        CARTPOLE,
+        [
+            Case("limit 2.0", _settings("default", evaluate_every=5, slider_limit=2.0)),
+            Case("limit 2.0, no penalty", _settings("default", evaluate_every=5, slider_limit=2.0, beta=0.0)),
+            Case("limit 1.5", _settings("default", evaluate_every=5, slider_limit=1.5)),
+            Case("limit 1.5, no penalty", _settings("default", evaluate_every=5, slider_limit=1.5, beta=0.0)),
+        ],
+        10,
+        _STATES | {"share_pole_up": "share of steps with the pole up", "constraint_cost": "mean cost (m)"},
+    ),
+    "cartpole-paper": Study(
+        "cartpole-paper",
+        CARTPOLE,
+        [Case("the paper's settings", _settings("paper", evaluate_every=20))],
+        2,
+        {"objective": "entropy by the paper's estimate (nats)"}
+        | _STATES
+        | {"share_pole_up": "share of steps with the pole up", "constraint_cost": "mean cost (m)"},
+    ),
+    "point-mass": Study(
+        "point-mass",
+        POINT_MASS,
+        [Case(f"r_max = {r_max}", _settings("default", evaluate_every=5, r_max=r_max)) for r_max in (2, 20, 200)],
+        3,
+        _STATES | {"constraint_imitation": "KL to the reference - r_max (nats)"},
+    ),
+}
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """What came out of one case.
+
+    Attributes:
+        case: the setting.
+        seconds: of training, run by run, beside as many others as there were workers.
+        evaluations: of the last policy of each run.
+    """
+
+    case: Case
+    seconds: Sequence[float]
+    evaluations: Sequence[RunEvaluation]
+
+    def figures(self) -> dict[str, Estimate]:
+        """Means over seeds with their intervals, by the names of ``cmaxent evaluate``."""
+        return over_seeds([evaluation.rollouts.figures() for evaluation in self.evaluations])
+
+
+def run_study(
+    study: Study,
+    folder: Path,
+    *,
+    seeds: int | None = None,
+    iterations: int | None = None,
+    workers: int = 1,
+    progress: Callable[[str], None] = lambda label: None,
+) -> list[CaseResult]:
+    """Train and evaluate; runs that are finished in the folder are not done again, interrupted ones go on.
+
+    Args:
+        study: which.
+        folder: of the results; a run folder for each case and seed below it.
+        seeds: how many; by default the study's own number.
+        iterations: of each run; by default those of the presets.
+        workers: runs at a time, each in a process of its own.
+        progress: called with the name of every run that is done.
+
+    Raises:
+        InvalidSetting: fewer than one seed or worker.
+        InvalidRun: a folder holds another run.
+    """
+    n_seeds = study.seeds if seeds is None else seeds
+    if n_seeds < 1 or workers < 1:
+        raise InvalidSetting(f"seeds={n_seeds} and workers={workers} must be at least 1.")
+    jobs = [
+        (study.env_id, replace(case.settings, seed=seed, iterations=iterations), run_path(folder, case, seed))
+        for case in study.cases
+        for seed in range(n_seeds)
+    ]
+    done: Iterator[tuple[float, RunEvaluation]] = Parallel(n_jobs=workers, return_as="generator")(
+        delayed(_train_and_evaluate)(*job) for job in jobs
+    )
+    outcomes = []
+    for (_, _, path), outcome in zip(jobs, done, strict=True):
+        outcomes.append(outcome)
+        progress(path.name)
+    parts = [outcomes[i * n_seeds : (i + 1) * n_seeds] for i in range(len(study.cases))]
+    return [
+        CaseResult(case, [seconds for seconds, _ in part], [evaluation for _, evaluation in part])
+        for case, part in zip(study.cases, parts, strict=True)
+    ]
+
+
+def run_path(folder: Path, case: Case, seed: int) -> Path:
+    """The folder of one run."""
+    name = "".join(letter if letter.isalnum() or letter == "." else "-" for letter in case.label)
+    return folder / f"{name}-seed{seed}"
+
+
+def _train_and_evaluate(env_id: str, settings: TrainSettings, path: Path) -> tuple[float, RunEvaluation]:
+    # Runs side by side: a thread pool in each would make them wait for each other.
+    os.environ["OMP_NUM_THREADS"] = "1"
+    import torch
+
+    torch.set_num_threads(1)
+    folder = RunFolder(path)
+    if not folder.summary_path.exists():
+        can_go_on = folder.checkpoint_path.exists() and folder.config_path.exists()
+        result = resume(folder) if can_go_on else train(env_id, settings, folder, overwrite=True)
+        if result.interrupted:
+            raise KeyboardInterrupt
+    summary = folder.read_summary()
+    if summary.get("status") != "finished" or summary.get("seed") != settings.seed:
+        raise InvalidRun(f"{path} holds another run, or an unfinished one: remove it, or take another --out.")
+    return float(summary["seconds"]), evaluate_run(folder, n_episodes=EPISODES)
+
+
+def write_table(path: Path, study: Study, results: Sequence[CaseResult]) -> None:
+    """One row for each run: case, seed, seconds of training, and every figure of ``cmaxent evaluate``."""
+    names = list(dict.fromkeys(name for result in results for name in result.figures()))
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["study", "case", "seed", "seconds", *names])
+        for result in results:
+            for seed, (seconds, evaluation) in enumerate(zip(result.seconds, result.evaluations, strict=True)):
+                figures = evaluation.rollouts.figures()
+                row = [f"{figures[name].mean:.6g}" if name in figures else "" for name in names]
+                writer.writerow([study.name, result.case.label, seed, f"{seconds:.1f}", *row])
+
+
+def draw_curves(path: Path, study: Study, folder: Path, *, seeds: int) -> None:
+    """Training curves with 95 % intervals of the mean over seeds."""
+    panels = []
+    for column, label in study.curves.items():
+        curves = [
+            _curve(case.label, column, [RunFolder(run_path(folder, case, s)).read_metrics() for s in range(seeds)])
+            for case in study.cases
+        ]
+        panels.append(Panel(curves, xlabel="environment steps", ylabel=label))
+    rows = [panels[i : i + 2] for i in range(0, len(panels) - len(panels) % 2, 2)]
+    curves_figure(rows or [panels], band="interval").savefig(path, dpi=110)
+
+
+def _curve(label: str, column: str, runs: Sequence[Mapping[str, Any]]) -> Curve:
+    measured = np.isfinite(runs[0][column])
+    x = runs[0]["timesteps"][measured]
+    return Curve(label, x, np.array([run[column][measured] for run in runs]))
