@@ -21,8 +21,7 @@ from constrained_maxent.experiments.control_study import (
 
 @dataclass(frozen=True, kw_only=True)
 class ReproduceControl:
-    """Cartpole and point mass over seeds: train, evaluate the last policies on fresh episodes, write tables and curves.
-    """
+    """Cartpole and point mass over seeds: train, evaluate the last policies on fresh episodes, write tables, curves."""
 
     only: tuple[StudyName, ...] = ()
     """These studies only. Default: all."""

@@ -151,7 +151,11 @@ def run_study(
     if n_seeds < 1 or workers < 1:
         raise InvalidSetting(f"seeds={n_seeds} and workers={workers} must be at least 1.")
     jobs = [
-        (study.env_id, replace(case.settings, seed=seed, iterations=iterations), run_path(folder, case, seed))
+        (
+            study.env_id,
+            replace(case.settings, seed=seed, iterations=iterations or case.settings.iterations),
+            run_path(folder, case, seed),
+        )
         for case in study.cases
         for seed in range(n_seeds)
     ]

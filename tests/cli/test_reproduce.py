@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from constrained_maxent.cli import reproduce
+from constrained_maxent.cli import reproduce_grid
 
 
 def test_writes_tables_and_figures_and_judges_claims(cmaxent):
@@ -55,7 +55,7 @@ def test_ctrl_c_says_how_to_go_on(cmaxent, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(reproduce, "run_study", interrupted)
+    monkeypatch.setattr(reproduce_grid, "run_study", interrupted)
     code, out, _ = cmaxent("reproduce", "grid", "--scale", "smoke", "--quiet")
     assert code == 130
     assert "goes on from here" in out
@@ -72,3 +72,25 @@ def test_results_of_another_scale_are_left_alone(cmaxent):
 
 def test_unknown_study(cmaxent):
     assert cmaxent("reproduce", "grid", "--only", "fig2")[0] == 2
+
+
+def test_control(tmp_path, cmaxent, monkeypatch):
+    monkeypatch.setattr("constrained_maxent.experiments.control_study.EPISODES", 2)
+    code, out, _ = cmaxent(
+        "reproduce",
+        "control",
+        "--only",
+        "point-mass",
+        "--seeds",
+        1,
+        "--iterations",
+        1,
+        "--out",
+        tmp_path,
+        "--workers",
+        1,
+    )
+    assert code == 0
+    assert "r_max = 20" in " ".join(out.split())
+    assert (tmp_path / "point-mass.csv").exists()
+    assert (tmp_path / "point-mass.png").exists()

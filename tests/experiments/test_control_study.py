@@ -1,0 +1,130 @@
+"""The study of continuous control: runs over seeds, their table, their curves, and going on after an interruption."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from constrained_maxent.errors import InvalidRun, InvalidSetting
+from constrained_maxent.experiments import control_study
+from constrained_maxent.experiments.control_study import STUDIES, Case, Study, draw_curves, run_study, write_table
+from constrained_maxent.experiments.run_folder import RunFolder
+from constrained_maxent.experiments.settings import TrainSettings
+
+
+def settings(**environment):
+    return TrainSettings(
+        iterations=2,
+        num_envs=4,
+        steps_per_batch=120,
+        log_every=1,
+        evaluate_every=1,
+        env_kwargs=json.dumps({"time_limit": 0.5, **environment}),
+    )
+
+
+@pytest.fixture
+def study(monkeypatch):
+    monkeypatch.setattr(control_study, "EPISODES", 4)
+    return Study(
+        "cartpole",
+        "SafeCartpole-PGP-v0",
+        [Case("near", settings(slider_limit=0.1)), Case("far, free", settings(slider_limit=1.0))],
+        2,
+        {"state_entropy": "entropy", "coverage": "cells", "share_pole_up": "up", "constraint_cost": "cost"},
+    )
+
+
+@pytest.fixture
+def results(study, tmp_path):
+    return run_study(study, tmp_path)
+
+
+def test_every_case_and_seed_is_a_run(results, tmp_path):
+    names = ["far--free-seed0", "far--free-seed1", "near-seed0", "near-seed1"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    assert [RunFolder(tmp_path / name).read_summary()["seed"] for name in names] == [0, 1, 0, 1]
+    assert [len(result.evaluations) for result in results] == [2, 2]
+    kept = json.loads((tmp_path / "near-seed1" / "evaluation.json").read_text())
+    assert kept == json.loads(json.dumps(results[0].evaluations[1].to_json()))
+    assert kept["rollouts"]["n_episodes"] == 4
+
+
+def test_the_means_are_those_of_the_runs(results):
+    name = "cost, mean per step"
+    singles = [evaluation.rollouts.figures()[name].mean for evaluation in results[0].evaluations]
+    assert results[0].figures()[name].mean == pytest.approx(np.mean(singles))
+
+
+def test_table(results, study, tmp_path):
+    write_table(tmp_path / "table.csv", study, results)
+    with (tmp_path / "table.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["case"], row["seed"]) for row in rows] == [
+        ("near", "0"),
+        ("near", "1"),
+        ("far, free", "0"),
+        ("far, free", "1"),
+    ]
+    for row, evaluation in zip(rows, [e for result in results for e in result.evaluations], strict=True):
+        figures = evaluation.rollouts.figures()
+        assert float(row["pole up, share of steps"]) == pytest.approx(figures["pole up, share of steps"].mean, rel=1e-5)
+
+
+def test_metrics_measure_the_states_of_each_batch(results, tmp_path):
+    metrics = RunFolder(tmp_path / "near-seed0").read_metrics()
+    for name in ("state_entropy", "coverage", "share_pole_up"):
+        assert np.isfinite(metrics[name]).all()
+    # 120 steps cannot be in more than 120 of 9216 cells.
+    assert (metrics["coverage"] > 0.0).all()
+    assert (metrics["coverage"] <= 120 / 9216).all()
+    # Half a second is too short to lift the pole.
+    assert (metrics["share_pole_up"] == 0.0).all()
+
+
+def test_curves(results, study, tmp_path):
+    draw_curves(tmp_path / "curves.png", study, tmp_path, seeds=2)
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_finished_runs_are_not_done_again(results, study, tmp_path, monkeypatch):
+    monkeypatch.setattr(control_study, "train", lambda *_, **__: 1 / 0)
+    seen = []
+    again = run_study(study, tmp_path, progress=seen.append)
+    assert [result.seconds for result in again] == [result.seconds for result in results]
+    assert seen == ["near-seed0", "near-seed1", "far--free-seed0", "far--free-seed1"]
+
+
+def test_an_interrupted_run_goes_on(study, tmp_path, monkeypatch):
+    whole = run_study(study, tmp_path / "whole", seeds=1)
+    first = Study(study.name, study.env_id, study.cases[:1], 1)
+    run_study(first, tmp_path / "parts", seeds=1, iterations=1)
+    folder = RunFolder(tmp_path / "parts" / "near-seed0")
+    config = folder.read_config()
+    config["settings"] |= {"iterations": 2, "schedule_iterations": 2}
+    folder.write_json(folder.config_path, config)
+    folder.summary_path.unlink()
+    monkeypatch.setattr(control_study, "train", lambda *_, **__: 1 / 0)
+    (result,) = run_study(first, tmp_path / "parts", seeds=1)
+    assert result.evaluations[0].iteration == whole[0].evaluations[0].iteration == 2
+
+
+def test_another_run_in_the_folder(results, study, tmp_path):
+    folder = RunFolder(tmp_path / "near-seed0")
+    folder.write_json(folder.summary_path, folder.read_summary() | {"seed": 7})
+    with pytest.raises(InvalidRun, match="holds another run"):
+        run_study(study, tmp_path)
+
+
+@pytest.mark.parametrize("numbers", [{"seeds": 0}, {"workers": 0}])
+def test_refuses(study, tmp_path, numbers):
+    with pytest.raises(InvalidSetting, match="must be at least 1"):
+        run_study(study, tmp_path, **numbers)
+
+
+def test_the_studies_are_those_of_the_paper():
+    limits = [json.loads(case.settings.env_kwargs)["slider_limit"] for case in STUDIES["cartpole"].cases]
+    assert limits == [2.0, 2.0, 1.5, 1.5]
+    assert [json.loads(case.settings.env_kwargs)["r_max"] for case in STUDIES["point-mass"].cases] == [2, 20, 200]
+    assert {case.settings.preset for case in STUDIES["cartpole-paper"].cases} == {"paper"}
