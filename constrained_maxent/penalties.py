@@ -272,26 +272,45 @@ class AdaptiveLagrangian(Penalty):
     :math:`\mu = m / R_{\max}`. A violation as large as any becomes dearer by η nats per batch, in whatever units the
     cost is, and as the violation shrinks *m* settles. A β that is raised until the limit holds would run away.
 
+    A high price from the start keeps an agent from exploring at all; with ``final_rate`` η grows geometrically.
+
     Args:
         rate: η > 0 [nats].
+        final_rate: η after ``iterations`` batches; ``None`` for no change.
+        iterations: batches in between.
         price: m ≥ 0 at the start, what the largest violation costs [nats].
         largest_violation: R_max so far, at least 0 [R].
+        iteration: batches so far.
 
     >>> penalty = AdaptiveLagrangian().updated(0.1)
     >>> penalty.multiplier, penalty.slope(0.05)
     (10.0, 15.0)
     """
 
-    changing: ClassVar[tuple[str, ...]] = ("price", "largest_violation")
+    changing: ClassVar[tuple[str, ...]] = ("price", "largest_violation", "iteration")
 
     rate: float = 1.0
+    final_rate: float | None = None
+    iterations: int | None = None
     price: float = 0.0
     largest_violation: float = 0.0
+    iteration: int = 0
 
     def __post_init__(self) -> None:
         _require_nonnegative(rate=self.rate, price=self.price, largest_violation=self.largest_violation)
         if self.rate == 0.0:
             raise InvalidSetting("rate=0 would never raise the multiplier: give a number above 0.")
+        if (self.final_rate is None) != (self.iterations is None):
+            raise InvalidSetting("final_rate and iterations belong together: give both or neither.")
+        if isinstance(self.iteration, bool) or not self.iteration >= 0 or self.iteration % 1:
+            raise InvalidSetting(f"iteration={self.iteration!r} must be a whole number of at least 0.")
+        self._rate()  # checks the schedule
+
+    def _rate(self) -> float:
+        """η of this batch."""
+        if self.final_rate is None or self.iterations is None:
+            return self.rate
+        return Geometric(self.rate, self.final_rate, self.iterations).at(self.iteration)
 
     @property
     def multiplier(self) -> float:
@@ -299,7 +318,7 @@ class AdaptiveLagrangian(Penalty):
         return self.price / self.largest_violation if self.largest_violation > 0.0 else 0.0
 
     def value(self, violation: float) -> float:
-        return (self._shifted(violation) ** 2 - self.price**2) / (2.0 * self.rate)
+        return (self._shifted(violation) ** 2 - self.price**2) / (2.0 * self._rate())
 
     def slope(self, violation: float) -> float:
         if self.largest_violation == 0.0:
@@ -310,11 +329,13 @@ class AdaptiveLagrangian(Penalty):
         """[m + ηρ]₊; m itself as long as there is no unit to measure violations in."""
         if self.largest_violation == 0.0:
             return self.price
-        return max(self.price + self.rate * violation / self.largest_violation, 0.0)
+        return max(self.price + self._rate() * violation / self.largest_violation, 0.0)
 
     def updated(self, violation: float) -> Self:
         widened = replace(self, largest_violation=max(self.largest_violation, violation))
-        return replace(widened, price=widened._shifted(violation))
+        # Counting beyond the end of the schedule would make a penalty differ from itself for nothing.
+        iteration = min(self.iteration + 1, self.iterations or 0)
+        return replace(widened, price=widened._shifted(violation), iteration=iteration)
 
 
 _KINDS: dict[str, type[Penalty]] = {

@@ -32,6 +32,7 @@ ALL = [
     Lagrangian(0.1, multiplier=0.4, largest=2.0),
     AugmentedLagrangian(0.5, learning_rate=0.2, multiplier=0.6),
     AdaptiveLagrangian(0.7, price=0.4, largest_violation=1.5),
+    AdaptiveLagrangian(0.7, 7.0, 5, price=0.4, largest_violation=1.5, iteration=2),
 ]
 each_penalty = pytest.mark.parametrize("penalty", ALL, ids=lambda penalty: type(penalty).__name__)
 
@@ -159,6 +160,18 @@ class TestUpdate:
             assert own.slope(violation) == pytest.approx(classical.slope(violation))
             own, classical = own.updated(violation), classical.updated(violation)
 
+    def test_a_rate_that_grows(self) -> None:
+        """From 1 to 4 in two batches, doubled each time; then it stays."""
+        penalty, prices = AdaptiveLagrangian(1.0, 4.0, 2), []
+        for _ in range(4):
+            penalty = penalty.updated(0.5)
+            prices.append(penalty.price)
+        assert prices == pytest.approx([1.0, 3.0, 7.0, 11.0])
+        assert penalty.iteration == 2
+        for wrong in ({"final_rate": 2.0}, {"iterations": 3}):
+            with pytest.raises(InvalidSetting, match="belong together"):
+                AdaptiveLagrangian(1.0, **wrong)  # type: ignore[arg-type]
+
     @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
     def test_a_price_does_not_know_the_units(self, unit: float) -> None:
         one, other = AdaptiveLagrangian(), AdaptiveLagrangian()
@@ -223,7 +236,10 @@ class TestState:
             (AdaptiveQuadratic(0.1, beta=4.0), {"beta": 4.0}),
             (Lagrangian(0.1, multiplier=0.4), {"multiplier": 0.4}),
             (AugmentedLagrangian(0.5, multiplier=0.6), {"multiplier": 0.6}),
-            (AdaptiveLagrangian(1.0, 0.6, 0.5), {"price": 0.6, "largest_violation": 0.5}),
+            (
+                AdaptiveLagrangian(1.0, price=0.6, largest_violation=0.5),
+                {"price": 0.6, "largest_violation": 0.5, "iteration": 0},
+            ),
         ],
     )
     def test_is_what_changes(self, penalty: Penalty, state: dict[str, float]) -> None:

@@ -23,27 +23,27 @@ from constrained_maxent.occupancy import (
     estimator_config,
 )
 from constrained_maxent.occupancy.continuous import check_count
-from constrained_maxent.penalties import AdaptiveLagrangian, Quadratic
+from constrained_maxent.penalties import AdaptiveLagrangian, Penalty, Quadratic
 from constrained_maxent.problem import Constraint
 from constrained_maxent.references import Reference
 from constrained_maxent.wrappers import constrain, find_tracker
 from constrained_maxent.wrappers.tracker import Pairing
 
 _SHARED: dict[str, dict[str, Any]] = {
-    # Full components, and a buffer of about two batches: the pseudo-reward is that of the policy as it is now.
+    # The pseudo-reward is to be that of the policy as it is now: few copies, so that half an episode is new in every
+    # batch and states that older policies left behind soon end, and a buffer of two batches.
     "default": {
-        "num_envs": 64,
+        "num_envs": 16,
         "steps_per_batch": 8192,
         "discount": 1.0,
         "scale": "normalised",
         "over": "state-action",
         "estimator": {**estimator_config(GaussianMixture(n_components=16)), "buffer_size": 16_384},
-        "agent": {"return_discount": 0.99, "learning_rate": 1e-3, "final_learning_rate": 3e-5},
-        "penalty": AdaptiveLagrangian(rate=10.0),
+        "agent": {"return_discount": 0.99, "learning_rate": 1e-3, "final_learning_rate": 1e-4},
     },
     # The paper's table of training parameters.
     "paper": {
-        "num_envs": 64,
+        "num_envs": 32,
         "steps_per_batch": 4096,
         "discount": 1.0,
         "scale": "normalised",
@@ -65,7 +65,6 @@ _SHARED: dict[str, dict[str, Any]] = {
             "critic_steps": 10,
             "critic_batch_size": 512,
         },
-        "penalty": Quadratic(10.0),
     },
 }
 """What both tasks share. The paper weighs all states that are visited alike: the occupancy's discount is 1."""
@@ -125,7 +124,7 @@ def make_cartpole(
         InvalidSetting: unknown preset, or values out of range.
     """
     settings = _preset(CARTPOLE_PRESETS, preset)
-    penalty = settings["penalty"] if beta is None else Quadratic(beta)
+    penalty = _penalty(preset, beta, iterations or settings["iterations"])
     return _make(
         envs.SafeCartpole if num_envs is None else envs.SafeCartpoleVector,
         {"cost": Constraint(LinearCost("cost", limit=limit), penalty)},
@@ -196,7 +195,7 @@ def make_point_mass(
     )
     if r_max is None:
         return stack
-    penalty = settings["penalty"] if beta is None else Quadratic(beta)
+    penalty = _penalty(preset, beta, iterations or settings["iterations"])
     return imitate(stack, r_max=r_max, penalty=penalty, reference=reference)
 
 
@@ -260,6 +259,13 @@ def _make(
         agent["decay_iterations"] = iterations or settings["iterations"]
     find_tracker(stack).agent_defaults = agent
     return stack
+
+
+def _penalty(preset: str, beta: float | None, iterations: int) -> Penalty:
+    if beta is None and preset == "default":
+        # Little at first: an agent that is punished before it has seen anything stays where it is.
+        return AdaptiveLagrangian(0.1, 10.0, iterations)
+    return Quadratic(10.0 if beta is None else beta)
 
 
 def _preset(presets: Mapping[str, dict[str, Any]], name: str) -> dict[str, Any]:

@@ -79,7 +79,6 @@ STUDIES: Mapping[StudyName, Study] = {
         CARTPOLE,
         [
             Case("limit 2.0", _settings("default", evaluate_every=5, slider_limit=2.0)),
-            Case("limit 2.0, no penalty", _settings("default", evaluate_every=5, slider_limit=2.0, beta=0.0)),
             Case("limit 1.5", _settings("default", evaluate_every=5, slider_limit=1.5)),
             Case("limit 1.5, no penalty", _settings("default", evaluate_every=5, slider_limit=1.5, beta=0.0)),
         ],
