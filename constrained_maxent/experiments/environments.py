@@ -197,7 +197,7 @@ def _over_density(
     elif "state" in infos:
         source = "state"
         if settings.wrapped is None and bare.spec is not None and bare.spec.id in STATE_MEASURES:
-            angles = STATE_MEASURES[bare.spec.id].wrapped or ()
+            angles = tuple(STATE_MEASURES[bare.spec.id].wrapped or ())
     elif n_coordinates > _MOST_COORDINATES:
         raise InvalidSetting(
             f"The observation has {n_coordinates} coordinates, too many for a density of all: choose some by --state, "

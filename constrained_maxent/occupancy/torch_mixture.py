@@ -199,7 +199,7 @@ def log_likelihood_gradient(parameters: torch.Tensor, monomials: torch.Tensor, t
         A tensor like the parameters.
     """
     (k, _), (n_turns, d) = parameters.shape, turns.shape
-    logits, means, log_std = parameters.split((1, d, d), dim=1)
+    logits, means, log_std = parameters[:, :1], parameters[:, 1 : 1 + d], parameters[:, 1 + d :]
     weights = torch.softmax(logits, dim=0)
     precisions = torch.exp(-2.0 * log_std)
     shifted = means[:, None] + turns
@@ -213,7 +213,7 @@ def log_likelihood_gradient(parameters: torch.Tensor, monomials: torch.Tensor, t
     # The shares' normalisation goes with the few monomials of a sample instead of its many images.
     divided = monomials / (raised.sum(dim=1, keepdim=True) * monomials.shape[0])
     sums = (divided.T @ raised).T.reshape(k, n_turns, 2 * d + 1)
-    second, first, share = sums.split((d, d, 1), dim=2)
+    second, first, share = sums[:, :, :d], sums[:, :, d : 2 * d], sums[:, :, 2 * d :]
     moved = share * shifted
     away = (first - moved).sum(dim=1)
     square = (second + shifted * (moved - 2.0 * first)).sum(dim=1)
