@@ -70,6 +70,7 @@ class Task:
         grid: whose cells are counted.
         cost: 1 in a bad step, else 0.
         limit: share of bad steps that is allowed.
+        penalty: what enforces it.
         episodes: of a batch; they run side by side.
         iterations: batches of a full run.
     """
@@ -81,6 +82,7 @@ class Task:
     grid: Grid
     cost: Callable[[Observation, Any, Observation], float]
     limit: float
+    penalty: cmx.penalties.Penalty
     episodes: int
     iterations: int
 
@@ -96,6 +98,7 @@ TASKS = {
             grid=Grid((-math.pi, -8.0), (math.pi, 8.0), (24, 24)),
             cost=spins_fast,
             limit=0.05,
+            penalty=cmx.penalties.AugmentedLagrangian(beta=100.0, learning_rate=5.0),
             episodes=40,
             iterations=60,
         ),
@@ -107,6 +110,7 @@ TASKS = {
             grid=Grid((-12.0, -7.0), (6.0, 7.0), (24, 24)),
             cost=is_far_left,
             limit=0.02,
+            penalty=cmx.penalties.AugmentedLagrangian(beta=100.0, learning_rate=5.0),
             episodes=8,
             iterations=60,
         ),
@@ -118,6 +122,8 @@ TASKS = {
             grid=Grid((-0.7, -math.pi, -4.0), (0.7, math.pi, 4.0), (8, 12, 12)),
             cost=runs_fast,
             limit=0.05,
+            # β grows until at most a tenth of the limit is exceeded.
+            penalty=cmx.penalties.AdaptiveQuadratic(tolerance=0.005, beta=10.0),
             episodes=8,
             iterations=60,
         ),
@@ -127,9 +133,7 @@ TASKS = {
 
 def make(task: Task, *, constrained: bool = True) -> gym.vector.VectorEnv[Any, Any, Any]:
     """The environment in its wrappers. Without the constraint its cost is still recorded, at a penalty of 0."""
-    penalty: cmx.penalties.Penalty = cmx.penalties.Quadratic(beta=0.0)
-    if constrained:
-        penalty = cmx.penalties.AugmentedLagrangian(beta=100.0, learning_rate=5.0)
+    penalty = task.penalty if constrained else cmx.penalties.Quadratic(beta=0.0)
     kit = cmx.wrappers.vector
     env = gym.make_vec(task.env_id, num_envs=task.episodes)
     env = kit.TrackOccupancy(
