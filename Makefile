@@ -44,6 +44,7 @@ benchmarks: $(VENV)/.complete
 	$(BIN)/python benchmarks/wrapper_overhead.py
 	$(BIN)/python benchmarks/tabular_engine.py
 	$(BIN)/python benchmarks/mujoco_vector.py
+	$(BIN)/python benchmarks/control_training.py
 	$(BIN)/python benchmarks/oracle.py
 
 # A set-up is complete when `.complete` is there and names this folder: it is removed before the first change and

@@ -81,3 +81,7 @@ class InfeasibleProblem(ConstrainedMaxentError, ValueError):
 
 class InvalidRun(ConstrainedMaxentError, ValueError):
     """A run folder lacks what is asked of it, or holds something else."""
+
+
+class RedundantObservation(UserWarning):
+    """Coordinates of an observation depend on each other, so that it has no density; a warning."""

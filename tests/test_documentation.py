@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
+from types import ModuleType
 
+import gymnasium as gym
+import numpy as np
 import pytest
 
 import constrained_maxent
@@ -51,15 +56,57 @@ def test_readme_has_its_three_snippets() -> None:
     assert len(blocks(ROOT / "README.md")) == 3
 
 
-@pytest.mark.parametrize("env_id", ["FrozenLake-v1", "Taxi", "CliffWalking-v1"])
-def test_example_toy_text_runs(env_id: str) -> None:
+def example(name: str) -> ModuleType:
     sys.path.insert(0, str(ROOT / "examples"))
     try:
-        import toy_text
+        return importlib.import_module(name)
     finally:
         sys.path.pop(0)
+
+
+@pytest.mark.parametrize("env_id", ["FrozenLake-v1", "Taxi", "CliffWalking-v1"])
+def test_example_toy_text_runs(env_id: str) -> None:
+    toy_text = example("toy_text")
     env_id = toy_text.TAXI if env_id == "Taxi" else env_id
     uniform, trained = toy_text.train(toy_text.TASKS[env_id], seed=0, iterations=5)
     # The uniform policy breaks every limit; five iterations already lower the violation.
     assert uniform.constraints["cost"] > 0.0
     assert trained.constraints["cost"] < uniform.constraints["cost"]
+
+
+def test_example_gymnasium_control_states() -> None:
+    """The coordinates that count and the steps that cost, by Gymnasium's descriptions of its observations."""
+    control = example("gymnasium_control")
+    # Pendulum: cosine, sine, velocity. Here at 120°.
+    state = control.pendulum_state(np.array([-0.5, np.sqrt(0.75), -4.5]))
+    np.testing.assert_allclose(state, [2.0 * np.pi / 3.0, -4.5])
+    # HalfCheetah: height and pitch first, behind 6 more positions the forward velocity.
+    observation = np.arange(17.0)
+    np.testing.assert_array_equal(control.cheetah_state(observation), [0.0, 1.0, 8.0])
+    for cost, place, limit in ((control.spins_fast, 2, 4.0), (control.runs_fast, 8, 1.0)):
+        for sign in (-1.0, 1.0):
+            observation = np.zeros(17)
+            observation[place] = sign * (limit + 0.1)
+            assert cost(observation, None, np.zeros(17)) == 1.0
+            observation[place] = sign * (limit - 0.1)
+            assert cost(observation, None, np.full(17, 9.0)) == 0.0
+    assert control.is_far_left(np.array([-1.1, 0.0]), None, None) == 1.0
+    assert control.is_far_left(np.array([1.1, 0.0]), None, None) == 0.0
+
+
+@pytest.mark.parametrize("env_id", ["Pendulum-v1", "MountainCarContinuous-v0", "HalfCheetah-v5"])
+def test_example_gymnasium_control_runs(env_id: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    control = example("gymnasium_control")
+    monkeypatch.chdir(tmp_path)  # MuJoCo logs its warnings into the working directory
+    make_vec = gym.make_vec
+    monkeypatch.setattr(gym, "make_vec", lambda env_id, **options: make_vec(env_id, max_episode_steps=100, **options))
+    task = replace(control.TASKS[env_id], episodes=4)
+    before, after = control.train(task, seed=0, iterations=2, n_episodes=4)
+    for evaluation in (before, after):
+        assert evaluation.n_episodes == 4
+        assert evaluation.states.entropy.low < evaluation.states.entropy.mean < evaluation.states.entropy.high
+        assert 0.0 < evaluation.states.coverage.share < 0.75
+        # 4 episodes of 100 steps cannot visit more cells than they have steps.
+        assert evaluation.states.coverage.share * task.grid.n_cells <= 400
+        share = evaluation.costs["cost()"].mean.mean
+        assert evaluation.constraints["cost"].mean == pytest.approx(share - task.limit)

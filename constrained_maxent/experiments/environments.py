@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import DependencyNotInstalled
 
-from constrained_maxent.errors import ConstrainedMaxentError, InvalidSetting, MissingTracker
+from constrained_maxent.errors import (
+    ConstrainedMaxentError,
+    InvalidSetting,
+    MissingTracker,
+    RedundantObservation,
+)
+from constrained_maxent.evaluation.state_measures import STATE_MEASURES
 from constrained_maxent.experiments import control, frozen_lake
+from constrained_maxent.experiments.coordinates import Coordinates, circles, without_redundancy
 from constrained_maxent.experiments.settings import TrainSettings
 from constrained_maxent.functionals import LinearCost
-from constrained_maxent.occupancy import Counts
+from constrained_maxent.occupancy import Counts, GaussianMixture, OccupancyEstimator
+from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.penalties import Quadratic
 from constrained_maxent.problem import Constraint
 from constrained_maxent.wrappers import constrain, find_tracker
@@ -24,6 +35,15 @@ VectorEnv = gym.vector.VectorEnv[Any, Any, Any]
 
 TRACKING = ("pairing", "episodes_per_batch", "steps_per_batch", "discount", "scale")
 TERMS = ("preset", "beta", "limit", "memory")
+BARE = ("cost", "state", "wrapped")
+"""What only an environment without wrappers of its own is asked."""
+
+_STEPS = 8192
+"""Steps of a batch where observations are continuous."""
+_PROBED = 16
+"""Steps by which a bare environment is looked at."""
+_MOST_COORDINATES = 64
+"""More would fill full covariances with more numbers than a batch has steps."""
 
 PRESETS = {
     "FrozenLake-PGP-v0": frozen_lake.PRESETS,
@@ -55,6 +75,9 @@ def completed(env_id: str, settings: TrainSettings) -> TrainSettings:
 def make_environment(env_id: str, settings: TrainSettings) -> VectorEnv:
     """The vector environment of a run; one that is not wrapped yet is wrapped with the entropy objective and its cost.
 
+    Finite observations are counted. Of those in a ``Box``, λ̂ is a mixture over the state: ``info["state"]`` where the
+    environment reports it, else the observation, or what ``settings.state`` takes of it.
+
     Raises:
         InvalidSetting: unknown id, or arguments that the environment does not take.
         UnsupportedSpace: its spaces cannot be counted.
@@ -63,14 +86,15 @@ def make_environment(env_id: str, settings: TrainSettings) -> VectorEnv:
     settings = completed(env_id, settings)
     tracking, terms = _given(settings, TRACKING), _given(settings, TERMS)
     if "-PGP-" in _find(env_id).id:
-        if settings.cost is not None:
-            raise InvalidSetting(f"{env_id} brings its own cost: leave out --cost.")
+        if superfluous := _given(settings, BARE):
+            names = ", ".join(f"--{name}" for name in superfluous)
+            raise InvalidSetting(f"{env_id} brings its own cost and state: leave out {names}.")
         return _make(env_id, settings, iterations=settings.schedule_iterations, **tracking, **terms)
     bare = _make(env_id, settings)
     try:
         if not _is_wrapped(bare):
             return _wrap(bare, settings, tracking)
-        given = [*tracking, *terms, *_given(settings, ("cost",))]
+        given = [*tracking, *terms, *_given(settings, BARE)]
         if given:
             raise InvalidSetting(f"{env_id} brings its own wrappers: leave out {', '.join(given)}.")
     except BaseException:
@@ -126,26 +150,88 @@ def _is_wrapped(env: VectorEnv) -> bool:
 def _wrap(bare: VectorEnv, settings: TrainSettings, tracking: dict[str, Any]) -> VectorEnv:
     if settings.preset is not None:
         raise InvalidSetting("preset belongs to -PGP- environments: give beta, limit and the others one by one.")
-    if settings.steps_per_batch is None:
-        tracking = {"episodes_per_batch": max(8, settings.num_envs or 1), **tracking}
-    estimator = Counts(memory=settings.memory or 0.0)
-    # Tells which spaces it cannot count before the environment is stepped.
-    estimator.bind(bare.single_observation_space, bare.single_action_space)
+    is_continuous = isinstance(bare.single_observation_space, gym.spaces.Box)
+    if not is_continuous:
+        chosen = _over_cells(bare, settings)
+    observations, infos = _probe(bare)
+    if is_continuous:
+        chosen = _over_density(bare, settings, observations, infos)
     constraints = {}
-    key = _cost_key(bare, settings)
+    key = _cost_key(infos, settings)
     if key is not None:
         limit = 0.0 if settings.limit is None else settings.limit
         beta = 1.0 if settings.beta is None else settings.beta
         constraints["cost"] = Constraint(LinearCost(key, limit=limit), Quadratic(beta))
-    wrapped: VectorEnv = constrain(bare, constraints=constraints, estimator=estimator, **tracking)
+    wrapped: VectorEnv = constrain(bare, constraints=constraints, **(chosen | tracking))
+    if is_continuous:
+        find_tracker(wrapped).agent_defaults = {"return_discount": 0.99}
     return wrapped
 
 
-def _cost_key(env: VectorEnv, settings: TrainSettings) -> str | None:
-    """The key of info that carries the cost, found out by one step; ``None`` for a run without a constraint."""
-    env.reset(seed=0)
-    env.action_space.seed(0)
-    info = env.step(env.action_space.sample())[4]
+def _probe(bare: VectorEnv) -> tuple[list[Any], Mapping[str, Any]]:
+    """Observations of a few random steps, and the infos of the first."""
+    bare.reset(seed=0)
+    bare.action_space.seed(0)
+    steps = [bare.step(bare.action_space.sample()) for _ in range(_PROBED)]
+    return [step[0] for step in steps], steps[0][4]
+
+
+def _over_cells(bare: VectorEnv, settings: TrainSettings) -> dict[str, Any]:
+    """Arguments of ``constrain`` for finite observations."""
+    if given := _given(settings, ("state", "wrapped")):
+        names = ", ".join(f"--{name}" for name in given)
+        raise InvalidSetting(f"{names}: only observations in a Box have coordinates.")
+    estimator = Counts(memory=settings.memory or 0.0)
+    # Tells which spaces it cannot count before the environment is stepped.
+    estimator.bind(bare.single_observation_space, bare.single_action_space)
+    episodes = {} if settings.steps_per_batch is not None else {"episodes_per_batch": max(8, settings.num_envs or 1)}
+    return {"estimator": estimator, **episodes}
+
+
+def _over_density(
+    bare: VectorEnv, settings: TrainSettings, observations: list[Any], infos: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Arguments of ``constrain`` for observations in a ``Box``."""
+    rows = np.concatenate([values.reshape(bare.num_envs, -1) for values in observations]).astype(np.float64)
+    n_coordinates = rows.shape[1]
+    source: str | Coordinates | None = None
+    angles = settings.wrapped or ()
+    if settings.state is not None:
+        source = Coordinates(settings.state)
+        source.check(n_coordinates)
+    elif "state" in infos:
+        source = "state"
+        if settings.wrapped is None and bare.spec is not None and bare.spec.id in STATE_MEASURES:
+            angles = tuple(STATE_MEASURES[bare.spec.id].wrapped or ())
+    elif n_coordinates > _MOST_COORDINATES:
+        raise InvalidSetting(
+            f"The observation has {n_coordinates} coordinates, too many for a density of all: choose some by --state, "
+            "for example --state 0 2."
+        )
+    elif pairs := circles(rows):
+        source = without_redundancy(n_coordinates, pairs)
+        listed = " and ".join(f"{i}, {j}" for i, j in pairs)
+        warnings.warn(
+            f"Coordinates {listed} of the observation look like cosine and sine of an angle, and such a pair has no "
+            f"density: the state is taken to be --state {' '.join(source.entries)}. Give --state to choose.",
+            RedundantObservation,
+            stacklevel=2,
+        )
+    if isinstance(source, Coordinates):
+        angles = tuple(sorted({*angles, *source.angles}))
+    estimator: OccupancyEstimator = GaussianMixture(
+        n_components=16, wrapped=angles, memory=settings.memory or 0.0, buffer_size=2 * _STEPS
+    )
+    chosen: dict[str, Any] = {"estimator": estimator, "state": source}
+    if settings.episodes_per_batch is None:
+        chosen["steps_per_batch"] = max(_STEPS, settings.num_envs or 1)
+    if find_horizon(bare) is not None:
+        chosen["discount"] = 1.0  # all states that are visited count alike
+    return chosen
+
+
+def _cost_key(info: Mapping[str, Any], settings: TrainSettings) -> str | None:
+    """The key of a step's info that carries the cost; ``None`` for a run without a constraint."""
     key = settings.cost or "cost"
     if key in info:
         return key

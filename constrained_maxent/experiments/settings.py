@@ -49,6 +49,11 @@ class TrainSettings:
     """Share of the old occupancy estimate that each fit keeps, in [0, 1)."""
     cost: str | None = None
     """Key of info that carries the cost, for an environment without wrappers of its own; "cost" if it is there."""
+    state: tuple[str, ...] | None = None
+    """What the density is over where observations of such an environment are a Box: numbers of coordinates, from 0;
+    0:1 is the angle with cosine 0 and sine 1. Default: info["state"] if it is there, or the whole observation."""
+    wrapped: tuple[int, ...] | None = None
+    """Coordinates of that state that are angles in radians."""
     env_kwargs: str = "{}"
     """Further arguments of the environment, as a JSON object: '{"map_name": "8x8"}'."""
 
@@ -79,6 +84,11 @@ class TrainSettings:
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
                 raise InvalidSetting(f"{_option(name)}={value!r} must be a number.")
+        for name in ("state", "wrapped"):
+            value = getattr(self, name)
+            if value is not None:
+                # JSON has no tuples; equal settings must compare equal after a round trip.
+                object.__setattr__(self, name, tuple(value))
         self.environment_kwargs()
 
     def to_json(self) -> dict[str, Any]:

@@ -94,3 +94,14 @@ def resampled(weights: FloatArray, n: int, rng: np.random.Generator) -> NDArray[
     places = (rng.random() + np.arange(n)) / n * cumulative[-1]
     indices: NDArray[np.int64] = np.minimum(np.searchsorted(cumulative, places, side="right"), len(weights) - 1)
     return indices
+
+
+def drawn_by_weight(weights: FloatArray, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Indices of samples drawn by weight with replacement, independently, of the given shape."""
+    cumulative = np.cumsum(weights)
+    places = rng.random(shape).reshape(-1) * cumulative[-1]
+    # In ascending order the search stays in the processor's cache: half the time, sorting included.
+    order = np.argsort(places)
+    indices = np.empty(len(places), dtype=np.int64)
+    indices[order] = np.searchsorted(cumulative, places[order], side="right")
+    return np.minimum(indices, len(weights) - 1).reshape(shape)

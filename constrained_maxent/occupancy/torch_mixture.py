@@ -17,6 +17,7 @@ from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.occupancy.continuous import ContinuousEstimator, Domain, Frame, check_count, check_positive
 from constrained_maxent.occupancy.gaussians import PERIOD, Gaussians
 from constrained_maxent.occupancy.mixture import Mixture
+from constrained_maxent.occupancy.samples import drawn_by_weight
 from constrained_maxent.schedules import Schedule
 from constrained_maxent.types import FloatArray
 
@@ -92,9 +93,8 @@ class TorchGaussianMixture(ContinuousEstimator):
         if not hasattr(self, "_parameters"):
             self._begin(rows, weights, rng)
         samples = self._tensor(self._frame.standardised(rows))
-        cumulative = np.cumsum(weights)
-        drawn = np.searchsorted(cumulative, rng.random((self.n_steps, self.batch_size)) * cumulative[-1], side="right")
-        chosen = torch.as_tensor(np.minimum(drawn, len(rows) - 1), device=self.device)
+        drawn = drawn_by_weight(weights, (self.n_steps, self.batch_size), rng)
+        chosen = torch.as_tensor(drawn, device=self.device)
         with torch.no_grad():
             self._adam(samples, chosen)
         self._show()
@@ -122,22 +122,22 @@ class TorchGaussianMixture(ContinuousEstimator):
         n_features = samples.shape[1]
         monomials = torch.cat((samples * samples, samples, torch.ones_like(samples[:, :1])), dim=1)
         turns = self._tensor(turns_of(self._angles, n_features))
-        means, log_std = (slice(1, 1 + n_features), slice(1 + n_features, None))
+        # The tensors are so small that what a step costs is the number of calls: views are made once.
+        parameters, (first, second) = self._parameters, self._moments
+        log_std = parameters[:, 1 + n_features :]
+        angles = [parameters[:, 1 + i] for i in self._angles]
         for batch in chosen:
-            gradient = log_likelihood_gradient(self._parameters, monomials[batch], turns)
+            gradient = log_likelihood_gradient(parameters, monomials.index_select(0, batch), turns)
             self._n_updates += 1
-            first, second = self._moments[0], self._moments[1]
             first.lerp_(gradient, 1.0 - _BETAS[0])
             second.mul_(_BETAS[1]).addcmul_(gradient, gradient, value=1.0 - _BETAS[1])
             correction = math.sqrt(1.0 - _BETAS[1] ** self._n_updates)
             step = self.learning_rate / (1.0 - _BETAS[0] ** self._n_updates)
             # Upwards: the likelihood is maximised.
-            self._parameters.addcdiv_(first, second.sqrt().div_(correction).add_(_EPSILON), value=step)
-            self._parameters[:, log_std].clamp_(*self.log_std_bounds)
-            if self._angles:
-                angles = self._parameters[:, means][:, self._angles]
-                folded = torch.remainder(angles + math.pi, PERIOD) - math.pi
-                self._parameters[:, [1 + i for i in self._angles]] = folded
+            parameters.addcdiv_(first, second.sqrt().div_(correction).add_(_EPSILON), value=step)
+            log_std.clamp_(*self.log_std_bounds)
+            for angle in angles:
+                angle.add_(math.pi).remainder_(PERIOD).sub_(math.pi)
 
     def _show(self) -> None:
         parameters = self._parameters.cpu().numpy()
@@ -202,21 +202,24 @@ def log_likelihood_gradient(parameters: torch.Tensor, monomials: torch.Tensor, t
     Returns:
         A tensor like the parameters.
     """
-    k, d = len(parameters), turns.shape[1]
-    log_weights = torch.log_softmax(parameters[:, 0], dim=0)
-    means, log_std = parameters[:, 1 : 1 + d], parameters[:, 1 + d :]
+    (k, _), (n_turns, d) = parameters.shape, turns.shape
+    logits, means, log_std = parameters[:, :1], parameters[:, 1 : 1 + d], parameters[:, 1 + d :]
+    weights = torch.softmax(logits, dim=0)
     precisions = torch.exp(-2.0 * log_std)
-    shifted = (means[:, None] + turns).reshape(-1, d)
-    precision = precisions.repeat_interleave(len(turns), dim=0)
-    linear = precision * shifted
-    # The constant -d/2·log 2π is the same for all and falls out of the shares.
-    constant = (log_weights - log_std.sum(dim=1)).repeat_interleave(len(turns)) - 0.5 * (linear * shifted).sum(dim=1)
-    shares = torch.softmax(monomials @ torch.cat((-0.5 * precision, linear, constant[:, None]), dim=1).T, dim=1)
-    sums = (shares.T @ monomials) / len(monomials)
-    share, first, second = sums[:, -1], sums[:, d : 2 * d], sums[:, :d]
-    away = (first - share[:, None] * shifted).reshape(k, -1, d).sum(dim=1)
-    square = (second - 2.0 * shifted * first + share[:, None] * shifted**2).reshape(k, -1, d).sum(dim=1)
-    total = share.reshape(k, -1).sum(dim=1)
-    return torch.cat(
-        ((total - log_weights.exp())[:, None], away * precisions, square * precisions - total[:, None]), dim=1
-    )
+    shifted = means[:, None] + turns
+    linear = precisions[:, None] * shifted
+    # Constants, the same for all components, fall out of the shares: the weights' own normalisation, and d/2·log 2π.
+    constant = (logits - log_std.sum(dim=1, keepdim=True))[:, None] - 0.5 * (linear * shifted).sum(dim=2, keepdim=True)
+    quadratic = (-0.5 * precisions)[:, None].expand(k, n_turns, d)
+    coefficients = torch.cat((quadratic, linear, constant), dim=2).reshape(k * n_turns, 2 * d + 1)
+    logs = monomials @ coefficients.T
+    raised = logs.sub_(logs.amax(dim=1, keepdim=True)).exp_()
+    # The shares' normalisation goes with the few monomials of a sample instead of its many images.
+    divided = monomials / (raised.sum(dim=1, keepdim=True) * monomials.shape[0])
+    sums = (divided.T @ raised).T.reshape(k, n_turns, 2 * d + 1)
+    second, first, share = sums[:, :, :d], sums[:, :, d : 2 * d], sums[:, :, 2 * d :]
+    moved = share * shifted
+    away = (first - moved).sum(dim=1)
+    square = (second + shifted * (moved - 2.0 * first)).sum(dim=1)
+    total = share.sum(dim=1)
+    return torch.cat((total - weights, away * precisions, square * precisions - total), dim=1)

@@ -1,12 +1,17 @@
 """The environment of a run: every registered id, wrapped where it is bare, or a sentence that says why not."""
 
+import json
+
 import gymnasium as gym
+import numpy as np
 import pytest
 
 import constrained_maxent  # noqa: F401  (registers the ids)
-from constrained_maxent.errors import InvalidSetting, UnsupportedSpace
+from constrained_maxent.agents import PGP
+from constrained_maxent.errors import InvalidSetting, RedundantObservation, UnsupportedSpace
 from constrained_maxent.experiments.environments import make_environment
 from constrained_maxent.experiments.settings import TrainSettings
+from constrained_maxent.occupancy import GaussianMixture
 from constrained_maxent.wrappers import constrain, find_tracker
 
 TAXI = "Taxi-v3" if "Taxi-v3" in gym.registry else "Taxi-v4"  # Gymnasium 1.3 replaced version 3
@@ -90,8 +95,121 @@ class TestOthers:
             tracker_of("FrozenLake-v1", episodes_per_batch=4)
 
     def test_spaces_that_cannot_be_counted(self):
-        with pytest.raises(UnsupportedSpace, match="Box cannot be counted"):
-            tracker_of("CartPole-v1")
+        class Letters(gym.Env):
+            observation_space = gym.spaces.Text(3)
+            action_space = gym.spaces.Discrete(2)
+
+        gym.register("Letters-v0", entry_point=Letters, max_episode_steps=5)
+        with pytest.raises(UnsupportedSpace, match="Text cannot be counted"):
+            tracker_of("Letters-v0")
+        del gym.registry["Letters-v0"]
+
+    @pytest.mark.parametrize("settings", [{"state": ("0",)}, {"wrapped": (0,)}])
+    def test_cells_have_no_coordinates(self, settings):
+        with pytest.raises(InvalidSetting, match="only observations in a Box have coordinates"):
+            tracker_of("FrozenLake-v1", **settings)
+
+
+class TestContinuous:
+    """Observations in a Box: a density of the state."""
+
+    def test_a_plain_observation_is_the_state(self):
+        env = make_environment("MountainCarContinuous-v0", TrainSettings(num_envs=2))
+        tracker = find_tracker(env)
+        assert isinstance(tracker.estimator, GaussianMixture)
+        assert tracker.problem.term_names == ("objective",)
+        # 1 means that all 999 steps count alike.
+        assert (tracker.weighting.discount, tracker.weighting.horizon) == (1.0, 999)
+        assert PGP(env).hyperparameters.return_discount == 0.99
+        assert PGP(env, return_discount=0.9).hyperparameters.return_discount == 0.9
+
+    def test_cosine_and_sine_become_their_angle(self):
+        settings = TrainSettings(num_envs=2, steps_per_batch=16)
+        with pytest.warns(RedundantObservation, match="Coordinates 0, 1 .* --state 0:1 2"):
+            env = make_environment("Pendulum-v1", settings)
+        batch = step_until_a_batch(env)
+        cosine, sine, velocity = batch.observations.T
+        np.testing.assert_allclose(batch.states, np.stack([np.arctan2(sine, cosine), velocity], axis=1))
+        assert list(find_tracker(env).estimator.wrapped) == [0]
+
+    def test_coordinates_that_are_given(self):
+        # Given, so that nothing has to be found out or warned of.
+        tracker = tracker_of("Pendulum-v1", state=("0:1", "2"), wrapped=(1,))
+        assert list(tracker.estimator.wrapped) == [0, 1]
+        env = make_environment("MountainCarContinuous-v0", TrainSettings(num_envs=2, state=("1",), steps_per_batch=16))
+        batch = step_until_a_batch(env)
+        np.testing.assert_array_equal(batch.states[:, 0], batch.observations[:, 1])
+
+    @pytest.mark.parametrize(
+        ("state", "reason"),
+        [(("3",), "only 3 coordinates"), (("0:3",), "only 3 coordinates"), (("a",), "'a' must be the number of a")],
+    )
+    def test_coordinates_that_are_not_there(self, state, reason):
+        with pytest.raises(InvalidSetting, match=reason):
+            tracker_of("Pendulum-v1", state=state)
+
+    def test_the_state_and_cost_that_it_reports(self):
+        env = make_environment("SafeCartpole-v0", TrainSettings(num_envs=2, steps_per_batch=16, beta=3.0))
+        tracker = find_tracker(env)
+        (constraint,) = tracker.problem.constraints.values()
+        assert (constraint.functional.cost, constraint.penalty.beta) == ("cost", 3.0)
+        # x, its velocity, the angle and its velocity; EXPERIMENTS of the paper wrap the angle.
+        assert list(tracker.estimator.wrapped) == [2]
+        assert step_until_a_batch(env).states.shape == (16, 4)
+
+    def test_settings_go_before_the_usual_ones(self):
+        tracker = tracker_of("Pendulum-v1", state=("2",), discount=0.9, memory=0.5, episodes_per_batch=9)
+        assert (tracker.weighting.discount, tracker.estimator.memory) == (0.9, 0.5)
+
+    def test_without_a_time_limit_later_states_count_less(self):
+        class Endless(gym.Env):
+            observation_space = gym.spaces.Box(-1.0, 1.0, (1,))
+            action_space = gym.spaces.Discrete(2)
+
+            def reset(self, *, seed=None, options=None):
+                super().reset(seed=seed)
+                return np.zeros(1, np.float32), {}
+
+            def step(self, action):
+                return self.np_random.uniform(-1.0, 1.0, 1).astype(np.float32), 0.0, False, False, {}
+
+        gym.register("Endless-v0", entry_point=Endless)
+        assert tracker_of("Endless-v0").weighting.discount == 0.99
+        del gym.registry["Endless-v0"]
+
+    def test_pictures_have_too_many_coordinates(self):
+        class Picture(gym.Env):
+            observation_space = gym.spaces.Box(0, 255, (9, 9), dtype=np.uint8)
+            action_space = gym.spaces.Discrete(2)
+
+            def reset(self, *, seed=None, options=None):
+                super().reset(seed=seed)
+                return np.zeros((9, 9), np.uint8), {}
+
+            def step(self, action):
+                return np.zeros((9, 9), np.uint8), 0.0, False, False, {}
+
+        gym.register("Picture-v0", entry_point=Picture, max_episode_steps=5)
+        with pytest.raises(InvalidSetting, match=r"81 coordinates, too many .* --state"):
+            tracker_of("Picture-v0")
+        del gym.registry["Picture-v0"]
+
+    def test_settings_survive_json(self):
+        settings = TrainSettings(state=("0:1", "2"), wrapped=(1,))
+        assert TrainSettings.from_json(json.loads(json.dumps(settings.to_json()))) == settings
+
+    @pytest.mark.parametrize("settings", [{"state": ("0",)}, {"wrapped": (0,)}])
+    def test_ours_bring_their_own(self, settings):
+        with pytest.raises(InvalidSetting, match=f"leave out --{next(iter(settings))}"):
+            tracker_of("SafeCartpole-PGP-v0", **settings)
+
+
+def step_until_a_batch(env):
+    """The first batch, by random actions."""
+    env.reset(seed=0)
+    while "batch" not in env.step(env.action_space.sample())[4]:
+        pass
+    return find_tracker(env).last_batch
 
 
 class TestWrapped:
