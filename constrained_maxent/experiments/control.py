@@ -39,7 +39,7 @@ _SHARED: dict[str, dict[str, Any]] = {
         "scale": "normalised",
         "over": "state-action",
         "estimator": {**estimator_config(GaussianMixture(n_components=16)), "buffer_size": 16_384},
-        "agent": {"return_discount": 0.99, "learning_rate": 1e-3, "final_learning_rate": 1e-4},
+        "agent": {"return_discount": 0.99, "learning_rate": 1e-3, "final_learning_rate": 5e-5},
     },
     # The paper's table of training parameters.
     "paper": {
@@ -264,7 +264,7 @@ def _make(
 def _penalty(preset: str, beta: float | None, iterations: int) -> Penalty:
     if beta is None and preset == "default":
         # Little at first: an agent that is punished before it has seen anything stays where it is.
-        return AdaptiveLagrangian(0.1, 10.0, iterations)
+        return AdaptiveLagrangian(1.0, 10.0, iterations)
     return Quadratic(10.0 if beta is None else beta)
 
 
