@@ -22,7 +22,7 @@ from constrained_maxent.errors import CheckpointMismatch, DamagedCheckpoint, Inv
 if TYPE_CHECKING:
     from constrained_maxent.agents.pgp import PGP
 
-FORMAT = 2
+FORMAT = 3
 """Version of the file's layout. Files of another version are refused by name."""
 
 Agent = TypeVar("Agent", bound="PGP")

@@ -125,15 +125,17 @@ def take_step(
     gradient: FloatArray,
     squares: float,
     full_mass: float,
+    visits: FloatArray,
     stale: Flags,
 ) -> None:
-    """Move θ along ``gradient``, whose squares sum to ``squares``; the rows that moved are stale."""
+    """Move θ along ``gradient``, whose squares sum to ``squares``; the rows that moved are stale. ``visits`` is scratch."""
     learning_rate, updates = course_at(hyper.learning_rate, state.counters[ITERATION]), state.counters[UPDATES]
     if hyper.optimizer == ADAM:
         adam_step(state.theta, gradient, state.mean, state.square, learning_rate, hyper.radius, updates, stale)
     elif hyper.optimizer == NATURAL:
         damping = hyper.damping * full_mass
-        natural_step(state.theta, gradient, policy, state.occupancy, damping, learning_rate, hyper.radius, stale)
+        marginal(state.occupancy, gradient.shape[1], visits)
+        natural_step(state.theta, gradient, policy, visits, damping, learning_rate, hyper.radius, stale)
     elif hyper.optimizer == NORMALISED:
         if squares > 0.0:
             plain_step(state.theta, gradient, learning_rate / math.sqrt(squares), hyper.radius, stale)
@@ -180,6 +182,7 @@ def _make_advance(digest: str) -> Callable[..., None]:
         theta_now, importance = np.empty((n_old, n_actions)), np.ones(hyper.n_episodes)
         full_mass = dynamics.weights.sum()
         values, slopes, state_occupancy = np.full(n_terms, np.nan), np.zeros(n_terms), np.zeros(n_states)
+        visits = np.zeros(n_states)
         if counters[ITERATION] > 0:
             measure(terms, state.occupancy, state_occupancy, False, values)
 
@@ -250,7 +253,7 @@ def _make_advance(digest: str) -> Callable[..., None]:
                         counters[DIVERGED] = k
                         return
                     counters[UPDATES] += 1
-                    take_step(state, hyper, policy, gradient, squares, full_mass, stale)
+                    take_step(state, hyper, policy, gradient, squares, full_mass, visits, stale)
             if hyper.use_momentum:
                 state.previous_theta[:] = theta_now
             if is_recorded:
