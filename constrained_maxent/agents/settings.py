@@ -187,7 +187,8 @@ def complete(settings: PGPSettings, agent_defaults: Mapping[str, Any], *, is_tab
         raise InvalidSetting("projection_radius is for tabular policies.")
     if hyperparameters.optimizer == "natural" and not is_table:
         raise InvalidSetting(
-            "optimizer='natural' is for tabular policies, whose Fisher matrix has a closed form: take 'adam' for networks."
+            "optimizer='natural' is for tabular policies, whose Fisher matrix has a closed form: take 'adam' for "
+            "networks."
         )
     return hyperparameters
 

@@ -43,7 +43,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-def _schedules(preset: Preset, iterations: int) -> dict[str, Any]:
+def schedules_of(preset: Preset, iterations: int) -> dict[str, Any]:
     """Penalty, memory and the agent's hyperparameters of a run of so many batches."""
     if preset == "paper":
         return {"penalty": Quadratic(0.005), "memory": 0.0, "agent": {}}
@@ -103,7 +103,7 @@ def make_frozen_lake(
     settings = dict(PRESETS[preset])
     count = settings["iterations"] if iterations is None else iterations
     check_count("iterations", count)
-    settings |= _schedules(preset, count)
+    settings |= schedules_of(preset, count)
     given = {"limit": limit, "discount": discount, "scale": scale, "memory": memory, "smoothing": smoothing}
     settings |= {name: value for name, value in given.items() if value is not None}
     if steps_per_batch is not None or episodes_per_batch is not None:

@@ -70,7 +70,7 @@ def natural_step(
     radius: float,
     touched: Flags,
 ) -> None:
-    """The same with the damped natural gradient. ``visits`` is d, ``(n_states,)``; ``damping`` is δ > 0 in its units."""
+    """The same, damped and natural. ``visits`` is d, ``(n_states,)``; ``damping`` is δ > 0, in its units."""
     n_states, n_actions = theta.shape
     for s in range(n_states):
         if not touched[s]:
