@@ -1,4 +1,4 @@
-"""Policy Gradient Penalty: Algorithm 1 of the paper, on a table or on networks."""
+"""Policy Gradient Penalty: Algorithms 1 and 2 of the paper, on a table or on networks."""
 
 from __future__ import annotations
 
@@ -115,6 +115,8 @@ class PGP:
         self._rng = np.random.default_rng(self.seed)
         # Acting in between must not change what is learnt.
         self._predict_rng = np.random.default_rng((self.seed, 1))
+        self._updates = 0  # batches that the policy took
+        self._centre: list[torch.Tensor] = []  # of the proximal term, one for each parameter; empty without one
         self._goes_on = False  # whether the collector is inside episodes that the next batch continues
         self._build()
 
@@ -233,20 +235,25 @@ class PGP:
 
     def _update(self, rollout: Rollout) -> tuple[float, float | None]:
         """Update the policy, then the critic, then how they see observations."""
+        chosen = self.hyperparameters
         advantage_t, return_t = self._advantages(rollout)
-        if self.hyperparameters.normalize_advantages:
+        if chosen.normalize_advantages:
             advantage_t = standardised(advantage_t, rollout.weights)
         for group in self.optimizer.param_groups:
             group["lr"] = self._learning_rate()
+        if chosen.proximal_weight > 0.0 and self._updates % chosen.inner_iterations == 0:
+            self._centre = [parameter.detach().clone() for parameter in self.policy.parameters()]
         norm = update_policy(
             self.policy,
             self.optimizer,
-            self.hyperparameters,
+            chosen,
             rollout.rows,
             rollout.actions,
             rollout.weights * advantage_t / rollout.n_episodes,
             self._rng,
+            self._centre,
         )
+        self._updates += 1
         critic_loss = None
         if self.critic is not None:
             # Before the fit: the next batch asks for values in this normalisation.

@@ -34,6 +34,10 @@ class PGPSettings:
     damping: float | None = None
     """δ of the natural gradient, as a share of the mass of a full-length episode: it bounds the steps in states that λ̂
     hardly knows. Usual: 0.01."""
+    proximal_weight: float | None = None
+    """ρ̂ of the proximal point method (Algorithm 2), which pulls θ back to a centre by ρ̂ (θ - centre) [nats]. Usual: 0."""
+    inner_iterations: int | None = None
+    """T_in, batches until that centre moves to where θ is. Usual: 50."""
     projection_radius: float | None = None
     """R of the projection of θ onto [-R, R] after each step; tables only. Usual: none, inf."""
     return_discount: float | None = None
@@ -73,11 +77,16 @@ class PGPSettings:
                 raise InvalidSetting(f"{name}={value!r} must be one of {', '.join(get_args(kinds))}.")
         for name in ("learning_rate", "final_learning_rate", "damping", "critic_learning_rate"):
             self._require(name, lambda value: _is_number(value) and 0.0 < value < math.inf, "a finite number above 0")
+        self._require(
+            "proximal_weight",
+            lambda value: _is_number(value) and 0.0 <= value < math.inf,
+            "a finite number of at least 0",
+        )
         for name in ("projection_radius", "max_gradient_norm", "clip_range"):
             self._require(name, lambda value: _is_number(value) and value > 0.0, "a number above 0; inf for no limit")
         self._require("return_discount", lambda value: _is_number(value) and 0.0 < value <= 1.0, "in (0, 1]")
         self._require("gae_lambda", lambda value: _is_number(value) and 0.0 <= value <= 1.0, "in [0, 1]")
-        for name in ("critic_steps", "critic_batch_size", "epochs", "decay_iterations"):
+        for name in ("critic_steps", "critic_batch_size", "epochs", "decay_iterations", "inner_iterations"):
             self._require(name, _is_count, "a whole number of at least 1")
         self._require("minibatch_size", lambda value: _is_count(value, least=0), "a whole number of at least 0")
         for name in ("normalize_advantages", "normalize_observations"):
@@ -110,6 +119,8 @@ class Hyperparameters:
     decay_iterations: int | None
     optimizer: Optimizer
     damping: float
+    proximal_weight: float
+    inner_iterations: int
     projection_radius: float
     return_discount: float | None
     baseline: Baseline
@@ -130,6 +141,8 @@ _BOTH: dict[str, Any] = {
     "final_learning_rate": None,
     "decay_iterations": None,
     "damping": 0.01,
+    "proximal_weight": 0.0,
+    "inner_iterations": 50,
     "projection_radius": math.inf,
     "return_discount": None,
     "gae_lambda": 0.95,

@@ -41,9 +41,11 @@ def test_the_same_distribution_of_last_policies(lake, pairing):
 
 @pytest.mark.parametrize("pairing", ["same", "split", "previous"])
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "natural"])
-def test_the_same_actions_make_the_same_steps(lake, optimizer, pairing):
+@pytest.mark.parametrize("proximal_weight", [None, 0.7])
+def test_the_same_actions_make_the_same_steps(lake, optimizer, pairing, proximal_weight):
     """The grid is deterministic: where PGP takes the actions that the engine drew, θ is the same after every batch."""
     options = {"optimizer": optimizer, "baseline": "batch-mean", "damping": 0.002, "projection_radius": 2.0}
+    options |= {"proximal_weight": proximal_weight, "inner_iterations": 2}
     penalty = QuadraticContinuation(0.005, 0.1, 6)
     memory = Geometric(0.5, 0.9, 6)
     settings = RunSettings(
