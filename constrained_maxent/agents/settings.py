@@ -35,7 +35,7 @@ class PGPSettings:
     """δ of the natural gradient, as a share of the mass of a full-length episode: it bounds the steps in states that λ̂
     hardly knows. Usual: 0.01."""
     proximal_weight: float | None = None
-    """ρ̂ of the proximal point method (Algorithm 2), which pulls θ back to a centre by ρ̂ (θ - centre) [nats]. Usual: 0."""
+    """ρ̂ of the proximal point method (Algorithm 2): a pull of ρ̂ (θ - centre) back to a centre [nats]. Usual: 0."""
     inner_iterations: int | None = None
     """T_in, batches until that centre moves to where θ is. Usual: 50."""
     projection_radius: float | None = None

@@ -56,7 +56,8 @@ class RunSettings:
     learning_rate: Schedule = 0.01
     """η > 0."""
     beta: Schedule | None = None
-    """β of all penalties instead of their own, above 0; for raising it during a run."""
+    """β of all penalties instead of their own, above 0; for raising it during a run, as a penalty of its own,
+    ``QuadraticContinuation``, does for one constraint."""
     optimizer: Optimizer = "sgd"
     """Plain gradient steps (Algorithm 1); steps of length η whatever the gradient's norm; natural gradient steps; or
     Adam with its usual constants. See :mod:`constrained_maxent.agents.tabular.steps`."""
