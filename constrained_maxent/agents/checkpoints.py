@@ -22,7 +22,7 @@ from constrained_maxent.errors import CheckpointMismatch, DamagedCheckpoint, Inv
 if TYPE_CHECKING:
     from constrained_maxent.agents.pgp import PGP
 
-FORMAT = 2
+FORMAT = 3
 """Version of the file's layout. Files of another version are refused by name."""
 
 Agent = TypeVar("Agent", bound="PGP")
@@ -44,6 +44,8 @@ def save(path: str | PathLike[str], agent: PGP) -> None:
         "timesteps": agent.timesteps,
         "policy": agent.policy.state_dict(),
         "optimizer": agent.optimizer.state_dict(),
+        "updates": agent._updates,
+        "centre": dict(enumerate(agent._centre)),
         "critic": None if agent.critic is None else agent.critic.state_dict(),
         "critic_optimizer": None if agent.critic is None else agent.critic.optimizer.state_dict(),
         # The generator's state has integers of 128 bits, which JSON can hold.
@@ -119,6 +121,8 @@ def load(path: str | PathLike[str], env: Environment, kind: type[Agent], *, devi
             agent.critic.optimizer.load_state_dict(content["critic_optimizer"])
         agent._rng.bit_generator.state = json.loads(content["random"])
         agent.policy.changed()
+        agent._updates = int(content["updates"])
+        agent._centre = _centre(agent, content["centre"])
         agent.iteration, agent.timesteps = int(content["iteration"]), int(content["timesteps"])
         # Last, because only now is it sure that the rest fits: the environment stays as it is otherwise.
         _load_tracker_state(env, _to_arrays(content["wrappers"]))
@@ -127,6 +131,14 @@ def load(path: str | PathLike[str], env: Environment, kind: type[Agent], *, devi
     except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         raise DamagedCheckpoint(f"{path} lacks a part or holds one that does not fit: {error!r}.") from error
     return agent
+
+
+def _centre(agent: PGP, stored: Mapping[int, torch.Tensor]) -> list[torch.Tensor]:
+    """The proximal term's centre on the policy's device; empty, or of the shapes of its parameters."""
+    parameters = list(agent.policy.parameters())
+    if stored and [stored[i].shape for i in range(len(stored))] != [parameter.shape for parameter in parameters]:
+        raise ValueError("The centre of the proximal term has other shapes than the policy.")
+    return [stored[i].to(parameters[i].device, parameters[i].dtype) for i in range(len(stored))]
 
 
 def describe(env: Environment) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Policy Gradient Penalty: Algorithm 1 of the paper, on a table or on networks."""
+"""Policy Gradient Penalty: Algorithms 1 and 2 of the paper, on a table or on networks."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import torch
 
 from constrained_maxent.agents import checkpoints
 from constrained_maxent.agents.critic import Critic
+from constrained_maxent.agents.natural import NaturalGradient, estimated_visits, full_mass, sampled_visits
 from constrained_maxent.agents.policies import CategoricalMLP, TabularSoftmax, is_table, make_policy
 from constrained_maxent.agents.progress import Progress
 from constrained_maxent.agents.returns import (
@@ -114,6 +115,8 @@ class PGP:
         self._rng = np.random.default_rng(self.seed)
         # Acting in between must not change what is learnt.
         self._predict_rng = np.random.default_rng((self.seed, 1))
+        self._updates = 0  # batches that the policy took
+        self._centre: list[torch.Tensor] = []  # of the proximal term, one for each parameter; empty without one
         self._goes_on = False  # whether the collector is inside episodes that the next batch continues
         self._build()
 
@@ -141,8 +144,16 @@ class PGP:
             self.critic = None if critic is None else critic.to(settings.device)
         except (RuntimeError, AssertionError) as error:
             raise InvalidSetting(f"device={settings.device!r} cannot be used here ({error}): take 'cpu'.") from error
-        optimizer: type[Any] = torch.optim.Adam if chosen.optimizer == "adam" else torch.optim.SGD
-        self.optimizer: torch.optim.Optimizer = optimizer(self.policy.parameters(), lr=chosen.learning_rate)
+        self.optimizer = self._make_optimizer()
+
+    def _make_optimizer(self) -> torch.optim.Optimizer:
+        kind, rate = self.hyperparameters.optimizer, self.hyperparameters.learning_rate
+        if kind == "natural":
+            assert isinstance(self.policy, TabularSoftmax), "settings were checked"
+            return NaturalGradient(self.policy, lr=rate, damping=self.hyperparameters.damping)
+        optimizer: type[Any] = torch.optim.Adam if kind == "adam" else torch.optim.SGD
+        made: torch.optim.Optimizer = optimizer(self.policy.parameters(), lr=rate)
+        return made
 
     # Learning.
 
@@ -190,7 +201,15 @@ class PGP:
     def _iterate(self) -> IterationReport:
         if not self._goes_on:
             self._collector.restart(seed=self._reset_seed())
+        tracker = find_tracker(self.env)
+        # With "previous" the batch's rewards belong to the estimate from before it.
+        is_early = tracker is not None and tracker.pairing == "previous"
+        visits = self._visits() if is_early else None
         rollout = self._collector.collect(self.policy, self._rng)
+        if isinstance(self.optimizer, NaturalGradient) and len(rollout.rows):
+            visits = self._visits() if visits is None and not is_early else visits
+            self.optimizer.visits = sampled_visits(rollout, self.optimizer.policy) if visits is None else visits
+            self.optimizer.full_mass = full_mass(tracker, rollout)
         # Whole episodes: the next batch starts afresh, with the new policy from its first step on.
         self._goes_on = not rollout.report["whole_episodes"]
         self.timesteps += rollout.n_steps
@@ -208,22 +227,33 @@ class PGP:
             critic_loss=critic_loss,
         )
 
+    def _visits(self) -> FloatArray | None:
+        """d(s) by the wrappers' estimate, where the optimiser asks for it and they have one."""
+        if not isinstance(self.optimizer, NaturalGradient):
+            return None
+        return estimated_visits(find_tracker(self.env), self.optimizer.policy)
+
     def _update(self, rollout: Rollout) -> tuple[float, float | None]:
         """Update the policy, then the critic, then how they see observations."""
+        chosen = self.hyperparameters
         advantage_t, return_t = self._advantages(rollout)
-        if self.hyperparameters.normalize_advantages:
+        if chosen.normalize_advantages:
             advantage_t = standardised(advantage_t, rollout.weights)
         for group in self.optimizer.param_groups:
             group["lr"] = self._learning_rate()
+        if chosen.proximal_weight > 0.0 and self._updates % chosen.inner_iterations == 0:
+            self._centre = [parameter.detach().clone() for parameter in self.policy.parameters()]
         norm = update_policy(
             self.policy,
             self.optimizer,
-            self.hyperparameters,
+            chosen,
             rollout.rows,
             rollout.actions,
             rollout.weights * advantage_t / rollout.n_episodes,
             self._rng,
+            self._centre,
         )
+        self._updates += 1
         critic_loss = None
         if self.critic is not None:
             # Before the fit: the next batch asks for values in this normalisation.

@@ -18,7 +18,7 @@ from constrained_maxent.agents.settings import PolicyKind
 from constrained_maxent.errors import NonFiniteValue, UnsupportedSpace
 from constrained_maxent.occupancy.counts import DENSE_CELLS
 from constrained_maxent.occupancy.spaces import FiniteSpace
-from constrained_maxent.types import FloatArray
+from constrained_maxent.types import FloatArray, IntArray
 
 LOG_STD_BOUNDS = (-5.0, 2.0)
 """Range of log σ of Gaussian policies (paper, table of model architectures)."""
@@ -116,6 +116,10 @@ class TabularSoftmax(Policy):
         with torch.no_grad():
             table: FloatArray = _checked(functional.softmax(self.theta, dim=1)).cpu().numpy()
         return table
+
+    def state_numbers(self, rows: NDArray[Any]) -> IntArray:
+        """Rows of the table that belong to observations, ``(n,)``."""
+        return self._states.encode(rows)
 
     def sample(self, rows: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
         if self._cumulative is None:

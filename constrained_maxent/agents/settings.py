@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 from constrained_maxent.errors import InvalidSetting
 
 PolicyKind = Literal["auto", "tabular", "mlp"]
-Optimizer = Literal["sgd", "adam"]
+Optimizer = Literal["sgd", "adam", "natural"]
 Baseline = Literal["none", "batch-mean", "critic"]
 
 
@@ -29,7 +29,15 @@ class PGPSettings:
     decay_iterations: int | None = None
     """Iterations from learning-rate to final-learning-rate."""
     optimizer: Optimizer | None = None
-    """Plain gradient steps, or Adam. Usual: "sgd" for a table (Algorithm 1), "adam" for networks."""
+    """Plain gradient steps, Adam, or the natural gradient (tables only). Usual: "sgd" for a table (Algorithm 1), "adam"
+    for networks."""
+    damping: float | None = None
+    """δ of the natural gradient, as a share of the mass of a full-length episode: it bounds the steps in states that λ̂
+    hardly knows. Usual: 0.01."""
+    proximal_weight: float | None = None
+    """ρ̂ of the proximal point method (Algorithm 2): a pull of ρ̂ (θ - centre) back to a centre [nats]. Usual: 0."""
+    inner_iterations: int | None = None
+    """T_in, batches until that centre moves to where θ is. Usual: 50."""
     projection_radius: float | None = None
     """R of the projection of θ onto [-R, R] after each step; tables only. Usual: none, inf."""
     return_discount: float | None = None
@@ -67,13 +75,18 @@ class PGPSettings:
             value = getattr(self, name)
             if value not in get_args(kinds) and (value is not None or name == "policy"):
                 raise InvalidSetting(f"{name}={value!r} must be one of {', '.join(get_args(kinds))}.")
-        for name in ("learning_rate", "final_learning_rate", "critic_learning_rate"):
+        for name in ("learning_rate", "final_learning_rate", "damping", "critic_learning_rate"):
             self._require(name, lambda value: _is_number(value) and 0.0 < value < math.inf, "a finite number above 0")
+        self._require(
+            "proximal_weight",
+            lambda value: _is_number(value) and 0.0 <= value < math.inf,
+            "a finite number of at least 0",
+        )
         for name in ("projection_radius", "max_gradient_norm", "clip_range"):
             self._require(name, lambda value: _is_number(value) and value > 0.0, "a number above 0; inf for no limit")
         self._require("return_discount", lambda value: _is_number(value) and 0.0 < value <= 1.0, "in (0, 1]")
         self._require("gae_lambda", lambda value: _is_number(value) and 0.0 <= value <= 1.0, "in [0, 1]")
-        for name in ("critic_steps", "critic_batch_size", "epochs", "decay_iterations"):
+        for name in ("critic_steps", "critic_batch_size", "epochs", "decay_iterations", "inner_iterations"):
             self._require(name, _is_count, "a whole number of at least 1")
         self._require("minibatch_size", lambda value: _is_count(value, least=0), "a whole number of at least 0")
         for name in ("normalize_advantages", "normalize_observations"):
@@ -105,6 +118,9 @@ class Hyperparameters:
     final_learning_rate: float | None
     decay_iterations: int | None
     optimizer: Optimizer
+    damping: float
+    proximal_weight: float
+    inner_iterations: int
     projection_radius: float
     return_discount: float | None
     baseline: Baseline
@@ -124,6 +140,9 @@ class Hyperparameters:
 _BOTH: dict[str, Any] = {
     "final_learning_rate": None,
     "decay_iterations": None,
+    "damping": 0.01,
+    "proximal_weight": 0.0,
+    "inner_iterations": 50,
     "projection_radius": math.inf,
     "return_discount": None,
     "gae_lambda": 0.95,
@@ -179,6 +198,11 @@ def complete(settings: PGPSettings, agent_defaults: Mapping[str, Any], *, is_tab
     hyperparameters = Hyperparameters(**{entry.name: chosen[entry.name] for entry in fields(Hyperparameters)})
     if math.isfinite(hyperparameters.projection_radius) and not is_table:
         raise InvalidSetting("projection_radius is for tabular policies.")
+    if hyperparameters.optimizer == "natural" and not is_table:
+        raise InvalidSetting(
+            "optimizer='natural' is for tabular policies, whose Fisher matrix has a closed form: take 'adam' for "
+            "networks."
+        )
     return hyperparameters
 
 

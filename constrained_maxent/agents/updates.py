@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ def update_policy(
     raw: NDArray[Any],
     factor_t: FloatArray,
     rng: np.random.Generator,
+    centre: Sequence[torch.Tensor] = (),
 ) -> float:
     r"""Climb :math:`\sum_t f_t \log\pi(a_t|s_t)`, or its surrogate that stays near the policy which acted.
 
@@ -37,6 +39,8 @@ def update_policy(
         raw: raw actions, ``(n, ...)``.
         factor_t: :math:`f_t`, the weighted advantages, ``(n,)``.
         rng: shuffles.
+        centre: of the proximal term (paper, Algorithm 2): parameters that every gradient pulls back to, in their
+            order. Without it there is no such term.
 
     Returns:
         Norm of the first gradient, before clipping.
@@ -49,7 +53,7 @@ def update_policy(
     if settings.epochs == 1 and size >= n_steps:
         optimizer.zero_grad()
         policy.ascend(rows, raw, factor_t)
-        return _step(policy, optimizer, settings)
+        return _step(policy, optimizer, settings, centre)
     with torch.no_grad():
         old_t = policy.log_prob(rows, raw)
     first_norm = math.nan
@@ -63,13 +67,21 @@ def update_policy(
             clipped = ratio.clamp(1.0 - settings.clip_range, 1.0 + settings.clip_range)
             optimizer.zero_grad()
             (-torch.minimum(ratio * factor, clipped * factor).sum()).backward()  # type: ignore[no-untyped-call]
-            norm = _step(policy, optimizer, settings)
+            norm = _step(policy, optimizer, settings, centre)
             first_norm = norm if math.isnan(first_norm) else first_norm
     return first_norm
 
 
-def _step(policy: Policy, optimizer: torch.optim.Optimizer, settings: Hyperparameters) -> float:
+def _step(
+    policy: Policy, optimizer: torch.optim.Optimizer, settings: Hyperparameters, centre: Sequence[torch.Tensor]
+) -> float:
     """One step of the optimiser, projected; the norm of its gradient."""
+    if centre:
+        # Optimisers step down: the gradient of ρ̂/2 |θ - centre|² is added.
+        with torch.no_grad():
+            for parameter, home in zip(policy.parameters(), centre, strict=True):
+                assert parameter.grad is not None
+                parameter.grad += settings.proximal_weight * (parameter - home)
     norm = float(torch.nn.utils.clip_grad_norm_(policy.parameters(), settings.max_gradient_norm))
     if not math.isfinite(norm):
         raise NonFiniteValue("The gradient is not finite: lower the learning rate, or bound the pseudo-rewards.")

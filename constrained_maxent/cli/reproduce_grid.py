@@ -34,6 +34,8 @@ class ReproduceGrid:
     only: tuple[
         Literal[
             "fig1",
+            "defaults",
+            "defaults-short",
             "norm",
             "norm-beta",
             "robustness",
@@ -85,7 +87,7 @@ class ReproduceGrid:
             TextColumn("{task.fields[at]}"),
         )
         with Progress(*columns, console=console, transient=True, disable=self.quiet) as bar:
-            task = bar.add_task(study.name, total=scale.iterations, at="")
+            task = bar.add_task(study.name, total=scale.iterations_of(study), at="")
 
             def show(at: EngineProgress) -> None:
                 bar.update(task, completed=at.iterations, at=f"{at.transitions / 1e9:.2f} G transitions")

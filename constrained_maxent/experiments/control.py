@@ -30,16 +30,16 @@ from constrained_maxent.wrappers import constrain, find_tracker
 from constrained_maxent.wrappers.tracker import Pairing
 
 _SHARED: dict[str, dict[str, Any]] = {
-    # The pseudo-reward is to be that of the policy as it is now: few copies, so that half an episode is new in every
-    # batch and states that older policies left behind soon end, and a buffer of two batches.
+    # Whole episodes and a buffer of two batches: the pseudo-reward is that of the policy as it is now.
     "default": {
-        "num_envs": 16,
+        "num_envs": 8,
+        "episodes_per_batch": 8,
         "steps_per_batch": 8192,
         "discount": 1.0,
         "scale": "normalised",
         "over": "state-action",
-        "estimator": {**estimator_config(GaussianMixture(n_components=16)), "buffer_size": 16_384},
-        "agent": {"return_discount": 0.99, "learning_rate": 1e-3, "final_learning_rate": 5e-5},
+        "estimator": {**estimator_config(GaussianMixture(n_components=16)), "buffer_size": 16_000},
+        "agent": {"return_discount": 0.99, "learning_rate": 1e-3, "final_learning_rate": 3e-5},
     },
     # The paper's table of training parameters.
     "paper": {
@@ -235,11 +235,15 @@ def _make(
     if given["estimator"] is None:
         estimator["wrapped"] = wrapped
     estimator |= {name: value for name, value in samples.items() if value is not None}
+    has_time_limit = environment.get("time_limit", 0.0) is not None
     if episodes_per_batch is None and steps_per_batch is None:
-        steps_per_batch = max(settings["steps_per_batch"], num_envs or 1)
+        if "episodes_per_batch" in settings and has_time_limit:
+            episodes_per_batch = max(settings["episodes_per_batch"], num_envs or 1)
+        else:
+            steps_per_batch = max(settings["steps_per_batch"], num_envs or 1)
     if num_envs is not None:
         # Fragments of copies in step would all show the same phase of the episode.
-        staggered = episodes_per_batch is None and environment.get("time_limit", 0.0) is not None
+        staggered = episodes_per_batch is None and has_time_limit
         environment = {"num_envs": num_envs, "staggered_starts": staggered, **environment}
     stack = constrain(
         kind(**environment),
@@ -264,7 +268,7 @@ def _make(
 def _penalty(preset: str, beta: float | None, iterations: int) -> Penalty:
     if beta is None and preset == "default":
         # Little at first: an agent that is punished before it has seen anything stays where it is.
-        return AdaptiveLagrangian(1.0, 10.0, iterations)
+        return AdaptiveLagrangian(3.0, 20.0, iterations)
     return Quadratic(10.0 if beta is None else beta)
 
 

@@ -20,12 +20,12 @@ from constrained_maxent.wrappers.tracker import Pairing
 Preset = Literal["default", "paper"]
 
 PRESETS: dict[str, dict[str, Any]] = {
-    # The penalty grows, the estimate remembers more and more, the steps shrink.
+    # Natural steps that shrink, a penalty that grows, and an estimate that remembers more and more.
     "default": {
-        "iterations": 20_000,
-        "num_envs": 32,
+        "iterations": 10_000,
+        "num_envs": 16,
         "limit": 0.0,
-        "episodes_per_batch": 32,
+        "episodes_per_batch": 16,
         "discount": 0.99,
         "scale": "truncated",
         "smoothing": 1e-5,
@@ -43,17 +43,18 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-def _schedules(preset: Preset, iterations: int) -> dict[str, Any]:
+def schedules_of(preset: Preset, iterations: int) -> dict[str, Any]:
     """Penalty, memory and the agent's hyperparameters of a run of so many batches."""
     if preset == "paper":
         return {"penalty": Quadratic(0.005), "memory": 0.0, "agent": {}}
     return {
-        "penalty": QuadraticContinuation(0.01, 20.0, iterations),
-        "memory": Geometric(0.9, 0.99, iterations),
+        "penalty": QuadraticContinuation(0.005, 40.0, iterations),
+        "memory": Geometric(0.7, 0.97, iterations),
         "agent": {
-            "optimizer": "adam",
-            "learning_rate": 0.03,
-            "final_learning_rate": 0.0005,
+            "optimizer": "natural",
+            "damping": 0.001,
+            "learning_rate": 0.005,
+            "final_learning_rate": 0.0003,
             "decay_iterations": iterations,
             "baseline": "batch-mean",
         },
@@ -102,7 +103,7 @@ def make_frozen_lake(
     settings = dict(PRESETS[preset])
     count = settings["iterations"] if iterations is None else iterations
     check_count("iterations", count)
-    settings |= _schedules(preset, count)
+    settings |= schedules_of(preset, count)
     given = {"limit": limit, "discount": discount, "scale": scale, "memory": memory, "smoothing": smoothing}
     settings |= {name: value for name, value in given.items() if value is not None}
     if steps_per_batch is not None or episodes_per_batch is not None:

@@ -101,18 +101,18 @@ class TestSettings:
         penalty = tracker.problem.constraints["cost"].penalty
         for _ in range(50):
             penalty = penalty.updated(1.0)
-        assert penalty.beta == pytest.approx((0.01 * 20.0) ** 0.5)
-        assert tracker.estimator.memory == Geometric(0.9, 0.99, 100)
+        assert penalty.beta == pytest.approx((0.005 * 40.0) ** 0.5)
+        assert tracker.estimator.memory == Geometric(0.7, 0.97, 100)
         agent = PGP(gym.make(ID, iterations=100), learning_rate=0.01).hyperparameters
-        assert (agent.optimizer, agent.baseline, agent.decay_iterations) == ("adam", "batch-mean", 100)
-        assert (agent.learning_rate, agent.final_learning_rate) == (0.01, 0.0005)
+        assert (agent.optimizer, agent.baseline, agent.decay_iterations) == ("natural", "batch-mean", 100)
+        assert (agent.learning_rate, agent.final_learning_rate, agent.damping) == (0.01, 0.0003, 0.001)
 
     def test_a_beta_is_constant(self):
         penalty = find_tracker(gym.make(ID, beta=0.5)).problem.constraints["cost"].penalty
         assert penalty.updated(1.0) == Quadratic(0.5)
 
     def test_a_vector_holds_every_copy(self):
-        for n, size in ((4, 32), (40, 40)):
+        for n, size in ((4, 16), (40, 40)):
             env = make_frozen_lake_vector(num_envs=n, horizon=2)
             env.reset()
             reports = [

@@ -167,7 +167,7 @@ class TabularEngine:
         return self._store.result()
 
     def _advance(self, i: int, state: State, trace: Trace, goal: int) -> None:
-        terms, penalties, hyper, key, _ = self._prepared[i]
+        terms, penalties, hyper, key, *_ = self._prepared[i]
         if state.counters[DIVERGED] < 0:
             advance(self._dynamics, terms, penalties, hyper, key, state, trace, goal)
 

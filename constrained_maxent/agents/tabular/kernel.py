@@ -17,7 +17,7 @@ from constrained_maxent.agents.tabular.momentum import (
     follow,
     importance_weights,
 )
-from constrained_maxent.agents.tabular.multipliers import Penalties, slope, stepped
+from constrained_maxent.agents.tabular.multipliers import Penalties, beta_of, slope, stepped
 from constrained_maxent.agents.tabular.sampling import Flags, count, remember, sample, softmax_rows
 from constrained_maxent.agents.tabular.schedules import course_at
 from constrained_maxent.agents.tabular.settings import ADAM, NATURAL, NORMALISED, PREVIOUS, Hyperparameters
@@ -40,6 +40,7 @@ class State(NamedTuple):
             each ``(n_states, n_actions)``; else without rows.
         centre: of the proximal term, ``(n_states, n_actions)``; without rows where there is none.
         multipliers: ``(n_constraints,)``.
+        peaks: largest violation of each constraint so far, at least 0, ``(n_constraints,)``.
         counters: batches done, steps of θ, transitions, and in which batch the run diverged (-1: it did not).
     """
 
@@ -52,6 +53,7 @@ class State(NamedTuple):
     direction: FloatArray
     centre: FloatArray
     multipliers: FloatArray
+    peaks: FloatArray
     counters: IntArray
 
 
@@ -93,13 +95,14 @@ def set_slopes(
     hyper: Hyperparameters,
     iteration: int,
     multipliers: FloatArray,
+    peaks: FloatArray,
     values: FloatArray,
     slopes: FloatArray,
 ) -> None:
     """ℒ'(R) of every constraint into ``slopes``, whose entry 0 belongs to the objective."""
     for i in range(len(multipliers)):
-        beta = course_at(hyper.beta, iteration) if hyper.has_beta else penalties.beta[i]
-        slopes[i + 1] = slope(penalties, i, beta, multipliers[i], values[i + 1] - terms.limits[i + 1])
+        beta = course_at(hyper.beta, iteration) if hyper.has_beta else beta_of(penalties, i, iteration)
+        slopes[i + 1] = slope(penalties, i, beta, multipliers[i], peaks[i], values[i + 1] - terms.limits[i + 1])
 
 
 @inner
@@ -109,12 +112,15 @@ def step_multipliers(
     hyper: Hyperparameters,
     iteration: int,
     multipliers: FloatArray,
+    peaks: FloatArray,
     values: FloatArray,
 ) -> None:
-    """Let the multipliers follow the violations."""
+    """Let multipliers and largest violations follow the violations."""
     for i in range(len(multipliers)):
-        beta = course_at(hyper.beta, iteration) if hyper.has_beta else penalties.beta[i]
-        multipliers[i] = stepped(penalties, i, beta, multipliers[i], values[i + 1] - terms.limits[i + 1])
+        beta = course_at(hyper.beta, iteration) if hyper.has_beta else beta_of(penalties, i, iteration)
+        violation = values[i + 1] - terms.limits[i + 1]
+        peaks[i] = max(peaks[i], violation)
+        multipliers[i] = stepped(penalties, i, beta, multipliers[i], peaks[i], violation)
 
 
 @inner
@@ -125,15 +131,20 @@ def take_step(
     gradient: FloatArray,
     squares: float,
     full_mass: float,
+    visits: FloatArray,
     stale: Flags,
 ) -> None:
-    """Move θ along ``gradient``, whose squares sum to ``squares``; the rows that moved are stale."""
+    """Move θ along ``gradient``, whose squares sum to ``squares``; the rows that moved are stale.
+
+    ``visits``, ``(n_states,)``, is scratch.
+    """
     learning_rate, updates = course_at(hyper.learning_rate, state.counters[ITERATION]), state.counters[UPDATES]
     if hyper.optimizer == ADAM:
         adam_step(state.theta, gradient, state.mean, state.square, learning_rate, hyper.radius, updates, stale)
     elif hyper.optimizer == NATURAL:
         damping = hyper.damping * full_mass
-        natural_step(state.theta, gradient, policy, state.occupancy, damping, learning_rate, hyper.radius, stale)
+        marginal(state.occupancy, gradient.shape[1], visits)
+        natural_step(state.theta, gradient, policy, visits, damping, learning_rate, hyper.radius, stale)
     elif hyper.optimizer == NORMALISED:
         if squares > 0.0:
             plain_step(state.theta, gradient, learning_rate / math.sqrt(squares), hyper.radius, stale)
@@ -180,6 +191,7 @@ def _make_advance(digest: str) -> Callable[..., None]:
         theta_now, importance = np.empty((n_old, n_actions)), np.ones(hyper.n_episodes)
         full_mass = dynamics.weights.sum()
         values, slopes, state_occupancy = np.full(n_terms, np.nan), np.zeros(n_terms), np.zeros(n_states)
+        visits = np.zeros(n_states)
         if counters[ITERATION] > 0:
             measure(terms, state.occupancy, state_occupancy, False, values)
 
@@ -211,7 +223,7 @@ def _make_advance(digest: str) -> Callable[..., None]:
                     measure(terms, state.occupancy, state_occupancy, is_recorded, values)
                     has_estimate = True
                 elif has_estimate:
-                    set_slopes(terms, penalties, hyper, k, multipliers, values, slopes)
+                    set_slopes(terms, penalties, hyper, k, multipliers, state.peaks, values, slopes)
                     if hyper.use_momentum:
                         used[:] = 1  # the next batch may ask for any of these rewards
                     else:
@@ -250,13 +262,13 @@ def _make_advance(digest: str) -> Callable[..., None]:
                         counters[DIVERGED] = k
                         return
                     counters[UPDATES] += 1
-                    take_step(state, hyper, policy, gradient, squares, full_mass, stale)
+                    take_step(state, hyper, policy, gradient, squares, full_mass, visits, stale)
             if hyper.use_momentum:
                 state.previous_theta[:] = theta_now
             if is_recorded:
-                set_slopes(terms, penalties, hyper, k, multipliers, values, slopes)
+                set_slopes(terms, penalties, hyper, k, multipliers, state.peaks, values, slopes)
                 record(terms, trace, k // trace.record_every, values, slopes)
-            step_multipliers(terms, penalties, hyper, k, multipliers, values)
+            step_multipliers(terms, penalties, hyper, k, multipliers, state.peaks, values)
             counters[STEPS] += steps
             counters[ITERATION] = k + 1
         if trace.snapshot_every > 0 and target % trace.snapshot_every == 0 and counters[ITERATION] == target:

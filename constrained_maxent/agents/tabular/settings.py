@@ -11,6 +11,7 @@ from constrained_maxent.agents.tabular.schedules import Course, course_of
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.functionals import Entropy, Functional
 from constrained_maxent.occupancy import fresh_share
+from constrained_maxent.penalties import QuadraticContinuation
 from constrained_maxent.problem import Constraint, Problem
 from constrained_maxent.schedules import Geometric, Schedule
 
@@ -55,7 +56,8 @@ class RunSettings:
     learning_rate: Schedule = 0.01
     """η > 0."""
     beta: Schedule | None = None
-    """β of all penalties instead of their own, above 0; for raising it during a run."""
+    """β of all penalties instead of their own, above 0; for raising it during a run, as a penalty of its own,
+    ``QuadraticContinuation``, does for one constraint."""
     optimizer: Optimizer = "sgd"
     """Plain gradient steps (Algorithm 1); steps of length η whatever the gradient's norm; natural gradient steps; or
     Adam with its usual constants. See :mod:`constrained_maxent.agents.tabular.steps`."""
@@ -105,6 +107,10 @@ class RunSettings:
         if self.beta is not None:
             _check("beta", self.beta, math.ulp(0.0), math.inf)
             for name, constraint in self.constraints.items():
+                if isinstance(constraint.penalty, QuadraticContinuation):
+                    raise InvalidSetting(
+                        f"beta= is given, but the penalty of {name!r} has a schedule: give one of them."
+                    )
                 if not hasattr(constraint.penalty, "beta"):
                     raise InvalidSetting(f"beta= is given, but the penalty of {name!r} has none: leave it out.")
         if self.projection_radius is not None:

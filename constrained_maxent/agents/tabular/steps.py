@@ -13,9 +13,12 @@ because the :math:`g_a` of a state sum to 0. As δ → 0 it becomes the advantag
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
-from constrained_maxent.agents.tabular.compiled import flushed, inner
-from constrained_maxent.agents.tabular.sampling import Flags
+import numpy as np
+
+from constrained_maxent.agents.tabular.compiled import flushed, inner, outermost
+from constrained_maxent.agents.tabular.sampling import Flags, softmax_rows
 from constrained_maxent.types import FloatArray
 
 FIRST_DECAY, SECOND_DECAY, EPSILON = 0.9, 0.999, 1e-8
@@ -61,28 +64,44 @@ def natural_step(
     theta: FloatArray,
     gradient: FloatArray,
     policy: FloatArray,
-    occupancy: FloatArray,
+    visits: FloatArray,
     damping: float,
     learning_rate: float,
     radius: float,
     touched: Flags,
 ) -> None:
-    """The same with the damped natural gradient. ``occupancy`` is λ̂, flat; ``damping`` is δ > 0 in its units."""
+    """The same, damped and natural. ``visits`` is d, ``(n_states,)``; ``damping`` is δ > 0, in its units."""
     n_states, n_actions = theta.shape
     for s in range(n_states):
         if not touched[s]:
             continue
-        visits = 0.0
-        for a in range(n_actions):
-            visits += occupancy[s * n_actions + a]
         total, share = 0.0, 0.0
         for a in range(n_actions):
-            curvature = visits * policy[s, a] + damping
+            curvature = visits[s] * policy[s, a] + damping
             total += gradient[s, a] / curvature
             share += policy[s, a] / curvature
         for a in range(n_actions):
-            direction = (gradient[s, a] - policy[s, a] * (total / share)) / (visits * policy[s, a] + damping)
+            direction = (gradient[s, a] - policy[s, a] * (total / share)) / (visits[s] * policy[s, a] + damping)
             theta[s, a] = min(max(theta[s, a] + learning_rate * direction, -radius), radius)
+
+
+def _make_natural_table_step(digest: str) -> Callable[..., None]:
+    def natural_table_step(
+        theta: FloatArray, gradient: FloatArray, visits: FloatArray, damping: float, learning_rate: float
+    ) -> None:
+        """``natural_step`` of a whole table at its own policy, without projection, for who has only these arrays."""
+        digest  # noqa: B018  # enclosed, so that the cache depends on it
+        n_states, n_actions = theta.shape
+        policy, cumulative = np.empty((n_states, n_actions)), np.empty((n_states, n_actions - 1))
+        touched = np.ones(n_states, dtype=np.uint8)
+        softmax_rows(theta, touched, policy, cumulative)
+        touched[:] = 1
+        natural_step(theta, gradient, policy, visits, damping, learning_rate, math.inf, touched)
+
+    return natural_table_step
+
+
+natural_table_step = outermost(_make_natural_table_step)
 
 
 @inner

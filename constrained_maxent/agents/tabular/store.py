@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from constrained_maxent.agents.tabular.kernel import DIVERGED, ITERATION, STEPS, State, Trace
-from constrained_maxent.agents.tabular.multipliers import Penalties, penalties_of
+from constrained_maxent.agents.tabular.multipliers import ADAPTIVE, Penalties, penalties_of
 from constrained_maxent.agents.tabular.result import TabularResult
 from constrained_maxent.agents.tabular.settings import ADAM, Hyperparameters, RunSettings, hyperparameters_of
 from constrained_maxent.agents.tabular.streams import stream_key
@@ -27,6 +27,7 @@ class PreparedRun(NamedTuple):
     hyper: Hyperparameters
     key: np.uint64
     multipliers: FloatArray
+    peaks: FloatArray
 
 
 def prepare(runs: Sequence[RunSettings], n_states: int, n_actions: int) -> list[PreparedRun]:
@@ -38,11 +39,9 @@ def prepare(runs: Sequence[RunSettings], n_states: int, n_actions: int) -> list[
         functionals = (settings.objective, *(constraint.functional for constraint in settings.constraints.values()))
         if functionals not in known:
             known[functionals] = terms_of(functionals, n_states, n_actions)
-        penalties, multipliers = penalties_of([constraint.penalty for constraint in settings.constraints.values()])
+        penalties, *starts = penalties_of([constraint.penalty for constraint in settings.constraints.values()])
         prepared.append(
-            PreparedRun(
-                known[functionals], penalties, hyperparameters_of(settings), stream_key(settings.seed), multipliers
-            )
+            PreparedRun(known[functionals], penalties, hyperparameters_of(settings), stream_key(settings.seed), *starts)
         )
     return prepared
 
@@ -52,7 +51,7 @@ def fingerprint(prepared: Sequence[PreparedRun]) -> str:
     digest = hashlib.sha256()
     for run in prepared:
         digest.update(repr((run.hyper, int(run.key))).encode())
-        for array in (*run.terms, *run.penalties, run.multipliers):
+        for array in (*run.terms, *run.penalties, run.multipliers, run.peaks):
             digest.update(array.tobytes())
     return digest.hexdigest()
 
@@ -105,6 +104,9 @@ class Store:
             name: np.zeros((int(users.sum()), *shape)) for name, users in self._users.items()
         }
         self.multipliers = np.array([run.multipliers for run in prepared]).reshape(self.n_runs, len(self.names))
+        kinds = np.array([run.penalties.kinds for run in prepared], dtype=np.int64)
+        self._adapts = kinds.reshape(self.multipliers.shape) == ADAPTIVE
+        self.peaks = np.array([run.peaks for run in prepared]).reshape(self.n_runs, len(self.names))
         self.counters: IntArray = np.zeros((self.n_runs, 4), dtype=np.int64)
         self.counters[:, DIVERGED] = -1
         self.snapshots = np.empty((self.n_runs, 0, *shape))
@@ -149,6 +151,7 @@ class Store:
             occupancy=self.occupancy[i],
             **{name: table(name) for name in self._users},
             multipliers=self.multipliers[i],
+            peaks=self.peaks[i],
             counters=self.counters[i],
         )
 
@@ -174,7 +177,7 @@ class Store:
             transitions=self.counters[:, STEPS].copy(),
             diverged=self.counters[:, DIVERGED].copy(),
             theta=self.theta.copy(),
-            multipliers=by_name(self.multipliers),
+            multipliers=by_name(self._multipliers()),
             snapshot_iterations=np.arange(self.snapshots.shape[1]) * self.snapshot_every,
             snapshots=self.snapshots.copy(),
             record_iterations=np.arange(self.objective.shape[1]) * self.record_every,
@@ -183,10 +186,15 @@ class Store:
             slopes=by_name(self.slopes),
         )
 
+    def _multipliers(self) -> FloatArray:
+        """μ of every run, ``(n_runs, n_constraints)``: an adaptive Lagrangian counts in units of its largest violation."""
+        units = np.where(self._adapts & (self.peaks > 0.0), self.peaks, 1.0)
+        return np.where(self._adapts & (self.peaks == 0.0), 0.0, self.multipliers / units)
+
     # Checkpoints.
 
     _ARRAYS = (
-        "theta", "occupancy", "multipliers", "counters",
+        "theta", "occupancy", "multipliers", "peaks", "counters",
         "snapshots", "objective", "violations", "slopes",
     )  # fmt: skip
 

@@ -36,6 +36,8 @@ _NAMES: dict[str, str] = {
     "adam-schedules": "PGP, Adam and schedules",
     "natural-schedules": "PGP, natural steps and schedules",
     "natural-short": "the same, short",
+    "defaults": "defaults, 10,000 iterations",
+    "defaults-short": "defaults, 4000 iterations",
 }
 
 
@@ -80,7 +82,7 @@ def _references(study: Study, scale: Scale) -> dict[str, float]:
 
 
 def _label(study: Study, course: Course) -> str:
-    if study.name in ("fig1", "methods"):
+    if study.name in ("fig1", "methods", "defaults", "defaults-short"):
         return _NAMES.get(course.first.method, course.first.method)
     return f"b = {course.first.limit:g}" if study.world == "open" else f"β = {course.first.beta:g}"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from constrained_maxent.agents.tabular import Geometric
+from constrained_maxent.experiments.frozen_lake import PRESETS, schedules_of
 from constrained_maxent.experiments.grid.sweep import SCALES, Setting
 from constrained_maxent.functionals import Entropy
 from constrained_maxent.penalties import AugmentedLagrangian, Lagrangian, Penalty, Quadratic
@@ -18,6 +19,8 @@ DUAL_BOUND = 10.0
 
 LONG = SCALES["paper"].iterations
 SHORT = LONG // 25
+SHORT_DEFAULTS = 4000
+"""Batches of ``make demo``."""
 
 
 def penalty_of(setting: Setting) -> Penalty:
@@ -27,6 +30,9 @@ def penalty_of(setting: Setting) -> Penalty:
             return Lagrangian(setting.dual_rate, largest=DUAL_BOUND)
         case "augmented-lagrangian":
             return AugmentedLagrangian(setting.beta, learning_rate=setting.dual_rate)
+        case "defaults" | "defaults-short":
+            penalty: Penalty = _defaults(setting)["penalty"]
+            return penalty
     return Quadratic(setting.beta)
 
 
@@ -46,7 +52,28 @@ def options_of(setting: Setting) -> dict[str, Any]:
             return _schedules(setting, "natural", LONG, step=0.0003, beta=0.005, weight=0.03)
         case "natural-short":
             return _schedules(setting, "natural", SHORT, step=0.003, beta=0.005, weight=0.03)
+        case "defaults" | "defaults-short":
+            return _options_of_defaults(setting)
     return {"learning_rate": step}
+
+
+def _defaults(setting: Setting) -> dict[str, Any]:
+    """What ``FrozenLake-PGP-v0`` has by default, for its usual number of batches or for the short one."""
+    preset = PRESETS["default"]
+    iterations = preset["iterations"] if setting.method == "defaults" else SHORT_DEFAULTS
+    return preset | schedules_of("default", iterations)
+
+
+def _options_of_defaults(setting: Setting) -> dict[str, Any]:
+    defaults = _defaults(setting)
+    agent = defaults["agent"]
+    rates = agent["learning_rate"], agent["final_learning_rate"], agent["decay_iterations"]
+    return {
+        "objective": Entropy(smoothing=defaults["smoothing"]),
+        "memory": defaults["memory"],
+        "learning_rate": Geometric(*rates),
+        **{name: agent[name] for name in ("optimizer", "damping", "baseline")},
+    }
 
 
 def _schedules(

@@ -144,7 +144,7 @@ def _train(
         _replace(files.checkpoint, lambda path: _save(path, state))
 
     try:
-        return engine.run(scale.iterations, callback=watch), before
+        return engine.run(scale.iterations_of(study), callback=watch), before
     except KeyboardInterrupt:
         save()
         raise

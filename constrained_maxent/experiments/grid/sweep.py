@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Literal
 
@@ -22,6 +22,8 @@ Method = Literal[
     "adam-schedules",
     "natural-schedules",
     "natural-short",
+    "defaults",
+    "defaults-short",
 ]
 """What each stands for: :mod:`constrained_maxent.experiments.grid.methods`."""
 
@@ -59,6 +61,8 @@ class Study:
     """How often the policy is evaluated over a run at paper scale, besides at the start."""
     most_seeds: int = 10
     """Seeds at paper scale; fewer in a search."""
+    most_iterations: int | None = None
+    """Iterations at paper scale, where they are fewer than the paper's."""
     draws_policies: bool = False
     """Whether the last policies are kept, and drawn."""
 
@@ -78,7 +82,12 @@ class Scale:
 
     def snapshot_every(self, study: Study) -> int:
         """Batches between evaluations."""
-        return max(1, self.iterations // min(study.snapshots, self.iterations))
+        iterations = self.iterations_of(study)
+        return max(1, iterations // min(study.snapshots, iterations))
+
+    def iterations_of(self, study: Study) -> int:
+        """Batches of each run."""
+        return min(self.iterations, study.most_iterations or self.iterations)
 
     def seeds_of(self, study: Study) -> int:
         """Runs of each setting."""
@@ -108,6 +117,8 @@ AUGMENTED = Setting(method="augmented-lagrangian", beta=0.001, dual_rate=0.0001)
 PROXIMAL = Setting(method="proximal-point", beta=0.005)
 ADAM = Setting(method="adam-schedules", learning_rate=0.05, beta=20.0)
 NATURAL = Setting(method="natural-schedules", learning_rate=0.005, beta=20.0)
+DEFAULTS = Setting(method="defaults", episodes_per_batch=16, learning_rate=0.005, beta=40.0)
+DEFAULTS_SHORT = replace(DEFAULTS, method="defaults-short")
 NATURAL_SHORT = Setting(method="natural-short", learning_rate=0.005, beta=3.0)
 
 STUDIES: dict[str, Study] = {
@@ -123,6 +134,8 @@ STUDIES: dict[str, Study] = {
             ),
             snapshots=150,
         ),
+        Study(name="defaults", world="holes", settings=(DEFAULTS,), snapshots=100, most_iterations=10_000),
+        Study(name="defaults-short", world="holes", settings=(DEFAULTS_SHORT,), snapshots=100, most_iterations=4000),
         Study(
             name="norm",
             world="open",

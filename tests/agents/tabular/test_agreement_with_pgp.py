@@ -7,8 +7,13 @@ from scipy.stats import ks_2samp, ttest_ind
 
 from constrained_maxent.agents import PGP
 from constrained_maxent.agents.tabular import RunSettings, TabularEngine
-from constrained_maxent.penalties import Quadratic
+from constrained_maxent.agents.tabular.twin import NumpyTwin
+from constrained_maxent.functionals import Entropy, LinearCost
+from constrained_maxent.occupancy import Counts
+from constrained_maxent.penalties import Quadratic, QuadraticContinuation
 from constrained_maxent.problem import Constraint
+from constrained_maxent.schedules import Geometric
+from constrained_maxent.wrappers import constrain
 
 SEEDS, ITERATIONS, ETA = 12, 40, 0.05
 
@@ -32,6 +37,49 @@ def test_the_same_distribution_of_last_policies(lake, pairing):
     for column in range(2):
         assert ttest_ind(few[:, column], many[:, column], equal_var=False).pvalue > 1e-3
         assert ks_2samp(few[:, column], many[:, column]).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("pairing", ["same", "split", "previous"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "natural"])
+@pytest.mark.parametrize("proximal_weight", [None, 0.7])
+def test_the_same_actions_make_the_same_steps(lake, optimizer, pairing, proximal_weight):
+    """The grid is deterministic: where PGP takes the actions that the engine drew, θ is the same after every batch."""
+    options = {"optimizer": optimizer, "baseline": "batch-mean", "damping": 0.002, "projection_radius": 2.0}
+    options |= {"proximal_weight": proximal_weight, "inner_iterations": 2}
+    penalty = QuadraticContinuation(0.005, 0.1, 6)
+    memory = Geometric(0.5, 0.9, 6)
+    settings = RunSettings(
+        seed=3,
+        objective=Entropy(smoothing=1e-5),
+        constraints={"cost": Constraint(lake.cost, Quadratic(1.0))},
+        beta=Geometric(0.005, 0.1, 6),
+        memory=memory,
+        episodes_per_batch=4,
+        pairing=pairing,
+        learning_rate=Geometric(0.05, 0.01, 6),
+        **options,
+    )
+    thetas = TabularEngine(lake.mdp, [settings], scale=lake.scale, snapshot_every=1).run(6).snapshots[0]
+    twin = NumpyTwin(lake.mdp, settings, lake.scale)
+
+    env = constrain(
+        gym.make_vec("SafeFrozenLake-v0", num_envs=4),
+        Entropy(smoothing=1e-5),
+        constraints={"cost": Constraint(LinearCost("cost", limit=0.0), penalty)},
+        estimator=Counts(memory=memory),
+        episodes_per_batch=4,
+        discount=0.99,
+        scale=lake.scale,
+        pairing=pairing,
+    )
+    agent = PGP(env, learning_rate=0.05, final_learning_rate=0.01, decay_iterations=6, **options)
+    for k in range(6):
+        twin.theta = thetas[k]
+        steps = iter(twin._sample(k))
+        agent.policy.sample = lambda rows, rng, steps=steps: np.maximum(next(steps), 0) % 4
+        agent.learn(iterations=1)
+        np.testing.assert_allclose(agent.policy.theta.detach(), thetas[k + 1], rtol=0.0, atol=1e-11)
+    assert np.abs(thetas[-1]).max() > 0.02, "nothing was learnt that could differ"
 
 
 def test_the_whole_training_at_the_paper_s_settings(lake):

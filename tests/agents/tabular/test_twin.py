@@ -6,7 +6,7 @@ import pytest
 from constrained_maxent.agents.tabular import Geometric, RunSettings, TabularEngine
 from constrained_maxent.agents.tabular.twin import NumpyTwin
 from constrained_maxent.functionals import Entropy, KLDivergence, L2Distance, LinearCost
-from constrained_maxent.penalties import AugmentedLagrangian, Quadratic
+from constrained_maxent.penalties import AdaptiveLagrangian, AugmentedLagrangian, Quadratic, QuadraticContinuation
 from constrained_maxent.problem import Constraint
 
 REFERENCE = np.random.default_rng(3).dirichlet(np.ones(15)).reshape(5, 3)
@@ -73,6 +73,27 @@ def test_beta_on_the_way_up(ending_mdp):
     }
     settings = RunSettings(constraints=constraints, beta=Geometric(0.5, 20.0, 10), learning_rate=0.3)
     require_equal(ending_mdp, settings, scale="truncated")
+
+
+@pytest.mark.parametrize("pairing", ["same", "previous"])
+def test_penalties_that_change_by_themselves(ending_mdp, pairing):
+    """Two limits are violated, one so little that its largest violation comes late, and one never is."""
+    penalties = {
+        "grows": (0.01, QuadraticContinuation(0.5, 20.0, 10)),
+        "has grown a while": (0.01, QuadraticContinuation(0.5, 20.0, 20, iteration=13)),
+        "adapts": (0.03, AdaptiveLagrangian(0.5)),
+        "has adapted": (0.03, AdaptiveLagrangian(0.2, 3.0, 20, price=1.5, largest_violation=0.05, iteration=2)),
+        "is kept": (9.0, AdaptiveLagrangian(price=0.7)),
+    }
+    constraints = {
+        name.replace(" ", "_"): Constraint(LinearCost(np.roll(REFERENCE, i), limit=limit), penalty)
+        for i, (name, (limit, penalty)) in enumerate(penalties.items())
+    }
+    settings = RunSettings(constraints=constraints, learning_rate=0.3, pairing=pairing)
+    require_equal(ending_mdp, settings, iterations=25)
+    multiplier = TabularEngine(ending_mdp, [settings]).run(25).multipliers
+    assert multiplier["is_kept"][0] == 0.7
+    assert multiplier["has_adapted"][0] != 1.5
 
 
 def test_the_grid_of_the_paper(lake):

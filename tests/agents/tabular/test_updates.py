@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from constrained_maxent.agents.tabular import Geometric, RunSettings, TabularEngine
+from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.functionals import LinearCost
 from constrained_maxent.oracle import TabularMDP
-from constrained_maxent.penalties import Lagrangian
+from constrained_maxent.penalties import AdaptiveLagrangian, Lagrangian, QuadraticContinuation
 from constrained_maxent.problem import Constraint
 
 
@@ -110,3 +111,22 @@ def test_going_on_equals_one_call(ending_mdp, constraints):
     np.testing.assert_array_equal(
         second.run(50, chunk_iterations=9).theta, TabularEngine(ending_mdp, runs).run(50).theta
     )
+
+
+def test_going_on_with_penalties_that_change(ending_mdp, constraints):
+    """Where β was in its schedule, and the largest violation, are part of what is kept."""
+    functional = constraints["cost"].functional
+    runs = [
+        RunSettings(constraints={"cost": Constraint(functional, penalty)}, learning_rate=0.2)
+        for penalty in (QuadraticContinuation(0.1, 9.0, 40), AdaptiveLagrangian(2.0))
+    ]
+    first, second = TabularEngine(ending_mdp, runs), TabularEngine(ending_mdp, runs)
+    first.run(20)
+    second.load_state_dict(first.state_dict())
+    np.testing.assert_array_equal(second.run(50).theta, TabularEngine(ending_mdp, runs).run(50).theta)
+
+
+def test_beta_and_a_schedule_of_it(constraints):
+    constraint = Constraint(constraints["cost"].functional, QuadraticContinuation(0.1, 9.0, 40))
+    with pytest.raises(InvalidSetting, match="'cost' has a schedule"):
+        RunSettings(constraints={"cost": constraint}, beta=2.0)

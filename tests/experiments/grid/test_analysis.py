@@ -97,3 +97,17 @@ def test_optimum_of_the_paper_s_grid():
     # The convex program over time-indexed occupancies.
     assert optimum("holes", 0.0) == pytest.approx(36.720, abs=1e-3)
     assert optimum("holes", 0.0, constrained=False) == pytest.approx(40.188, abs=1e-3)
+
+
+def test_claims_of_the_defaults_are_about_the_worst_seed():
+    """34.5415 less 0.1 % is 34.50696."""
+
+    def holds(entropies, values):
+        rows = [
+            row(study="defaults", method="defaults", seed=seed, entropy=entropy, value=value)
+            for seed, (entropy, value) in enumerate(zip(entropies, values, strict=True))
+        ]
+        return [claim.holds for claim in claims([course.summary() for course in courses(rows)])]
+
+    assert holds([34.507, 34.6], [0.0, 0.05]) == [True, True]
+    assert holds([34.506, 34.6], [0.0, 0.051]) == [False, False]

@@ -10,6 +10,8 @@ from constrained_maxent.experiments.grid.sweep import SCALES, STUDIES, chosen
     ("name", "settings"),
     [
         ("fig1", 3),
+        ("defaults", 1),
+        ("defaults-short", 1),
         ("norm", 4),
         ("norm-beta", 24),
         ("robustness", 12),
@@ -29,6 +31,13 @@ def test_paper_scale():
     assert (SCALES["paper"].iterations, SCALES["paper"].seeds) == (15_000, 10)
     # Evaluation every 100 iterations in Figure 1.
     assert SCALES["paper"].snapshot_every(STUDIES["fig1"]) == 100
+
+
+def test_the_defaults_are_shorter_than_the_paper():
+    assert SCALES["paper"].iterations_of(STUDIES["defaults"]) == 10_000
+    assert SCALES["paper"].iterations_of(STUDIES["fig1"]) == 15_000
+    assert SCALES["smoke"].iterations_of(STUDIES["defaults"]) == 60
+    assert SCALES["paper"].snapshot_every(STUDIES["defaults-short"]) == 40
 
 
 def test_figure_1_as_reported():

@@ -5,7 +5,8 @@ import pytest
 
 from constrained_maxent.experiments.grid.sweep import STUDIES
 from constrained_maxent.experiments.grid.worlds import place_of, reference_policy
-from constrained_maxent.penalties import AugmentedLagrangian, Lagrangian, Quadratic
+from constrained_maxent.penalties import AugmentedLagrangian, Lagrangian, Quadratic, QuadraticContinuation
+from constrained_maxent.schedules import Geometric
 
 UNIFORM = np.full((36, 4), 0.25)
 
@@ -59,3 +60,15 @@ def test_methods_become_settings_of_the_engine():
     assert short.optimizer == "natural"
     assert short.learning_rate.iterations == 600
     assert short.beta.end == 3.0
+
+
+def test_the_defaults_are_those_of_the_environment():
+    """Written down from the documentation of the preset."""
+    (setting,) = STUDIES["defaults"].settings
+    run = place_of("holes").run_settings(STUDIES["defaults"], setting, 0)
+    assert run.constraints["cost"].penalty == QuadraticContinuation(0.005, 40.0, 10_000)
+    assert (run.episodes_per_batch, run.optimizer, run.damping, run.baseline) == (16, "natural", 0.001, "batch-mean")
+    assert (run.learning_rate, run.memory) == (Geometric(0.005, 0.0003, 10_000), Geometric(0.7, 0.97, 10_000))
+    assert run.objective.smoothing == 1e-5
+    # What the table of the study says.
+    assert (setting.learning_rate, setting.beta, setting.episodes_per_batch) == (0.005, 40.0, 16)
