@@ -3,8 +3,9 @@
     python examples/gymnasium_control.py Pendulum-v1
 
 The coordinates are a function of the observation, never a redundant observation itself: cosine and sine of one angle
-lie on a curve and have no density. Prints what fresh episodes of the untrained and of the trained policy show: state
-entropy, share of costly steps above the limit, and visited cells of a fixed grid.
+lie on a curve and have no density. Prints what fresh episodes of the untrained and of the trained policy show: entropy
+of the state at a random step H(d), by nearest neighbours, and of the occupancy H(λ), by the mixture, which is what is
+maximised [nats]; the share of costly steps less the limit; visited cells of a fixed grid; steps of an episode.
 """
 
 from __future__ import annotations
@@ -183,13 +184,19 @@ def main(arguments: list[str] | None = None) -> None:
     )
     limit = "no limit" if options.free else f"limit {task.limit:g}"
     print(f"{task.env_id}, {limit} per step, {iterations} iterations, {time.perf_counter() - begun:.0f} s")
-    print(f"{'policy':10}{'entropy (nats)':>16}{'cost - limit':>14}{'cells':>8}   coordinates: {task.units}")
+    print(
+        f"{'policy':10}{'H(d)':>8}{'H(λ)':>8}{'cost - limit':>14}{'cells':>8}{'steps':>7}   coordinates: {task.units}"
+    )
     for name, evaluation in (("untrained", before), ("trained", after)):
         states = evaluation.states
         assert states is not None
         assert states.coverage is not None
         cost = evaluation.constraints["cost"]
-        print(f"{name:10}{states.entropy.mean:16.3f}{cost.mean:14.4f}{states.coverage.share:8.1%}")
+        assert evaluation.objective is not None
+        print(
+            f"{name:10}{states.entropy.mean:8.3f}{evaluation.objective.mean:8.3f}{cost.mean:14.4f}"
+            f"{states.coverage.share:8.1%}{evaluation.length.mean:7.0f}"
+        )
 
 
 if __name__ == "__main__":
