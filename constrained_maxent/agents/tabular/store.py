@@ -187,7 +187,7 @@ class Store:
         )
 
     def _multipliers(self) -> FloatArray:
-        """μ of every run, ``(n_runs, n_constraints)``: an adaptive Lagrangian counts in units of its largest violation."""
+        """μ of every run, ``(n_runs, n_constraints)``: an adaptive Lagrangian has a price of its largest violation."""
         units = np.where(self._adapts & (self.peaks > 0.0), self.peaks, 1.0)
         return np.where(self._adapts & (self.peaks == 0.0), 0.0, self.multipliers / units)
 

@@ -83,7 +83,7 @@ def test_penalties_that_change_by_themselves(ending_mdp, pairing):
         "has grown a while": (0.01, QuadraticContinuation(0.5, 20.0, 20, iteration=13)),
         "adapts": (0.03, AdaptiveLagrangian(0.5)),
         "has adapted": (0.03, AdaptiveLagrangian(0.2, 3.0, 20, price=1.5, largest_violation=0.05, iteration=2)),
-        "is kept": (9.0, AdaptiveLagrangian(price=0.7)),
+        "is kept": (9.0, AdaptiveLagrangian(price=0.7, largest_violation=0.5)),
     }
     constraints = {
         name.replace(" ", "_"): Constraint(LinearCost(np.roll(REFERENCE, i), limit=limit), penalty)
@@ -92,8 +92,8 @@ def test_penalties_that_change_by_themselves(ending_mdp, pairing):
     settings = RunSettings(constraints=constraints, learning_rate=0.3, pairing=pairing)
     require_equal(ending_mdp, settings, iterations=25)
     multiplier = TabularEngine(ending_mdp, [settings]).run(25).multipliers
-    assert multiplier["is_kept"][0] == 0.7
-    assert multiplier["has_adapted"][0] != 1.5
+    assert 0.0 <= multiplier["is_kept"][0] < 0.7 / 0.5  # it was never violated here
+    assert multiplier["has_adapted"][0] != 1.5 / 0.05
 
 
 def test_the_grid_of_the_paper(lake):
