@@ -43,11 +43,11 @@ class TestSettings:
         tracker = find_tracker(env)
         estimator = tracker.estimator
         assert isinstance(estimator, GaussianMixture)
-        assert (estimator.n_components, estimator.covariance, estimator.buffer_size) == (16, "full", 16_384)
+        assert (estimator.n_components, estimator.covariance, estimator.buffer_size) == (16, "full", 16_000)
         assert tuple(estimator.wrapped) == (2,)
         assert (tracker.weighting.discount, tracker.weighting.horizon) == (1.0, 1000)
         assert tracker.weighting.scale == "normalised"
-        assert env.unwrapped._staggered_starts
+        assert not env.unwrapped._staggered_starts
 
     def test_the_papers(self):
         tracker = find_tracker(gym.make(CARTPOLE, preset="paper"))
@@ -89,7 +89,8 @@ class TestSettings:
         def staggered(**settings):
             return make_cartpole(num_envs=2, **settings).unwrapped._staggered_starts
 
-        assert staggered()
+        assert staggered(steps_per_batch=64)
+        assert not staggered()
         assert not staggered(episodes_per_batch=2)
         assert not staggered(staggered_starts=False)
         assert not staggered(time_limit=None, scale="truncated", discount=0.9)
