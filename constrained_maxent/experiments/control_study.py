@@ -217,12 +217,12 @@ def draw_curves(path: Path, study: Study, folder: Path, *, seeds: int) -> None:
             _curve(case.label, column, [RunFolder(run_path(folder, case, s)).read_metrics() for s in range(seeds)])
             for case in study.cases
         ]
-        panels.append(Panel(curves, xlabel="environment steps", ylabel=label))
+        panels.append(Panel(curves, xlabel="thousand environment steps", ylabel=label))
     rows = [panels[i : i + 2] for i in range(0, len(panels) - len(panels) % 2, 2)]
     curves_figure(rows or [panels], band="interval").savefig(path, dpi=110)
 
 
 def _curve(label: str, column: str, runs: Sequence[Mapping[str, Any]]) -> Curve:
     measured = np.isfinite(runs[0][column])
-    x = runs[0]["timesteps"][measured]
+    x = 1e-3 * runs[0]["timesteps"][measured]
     return Curve(label, x, np.array([run[column][measured] for run in runs]))
