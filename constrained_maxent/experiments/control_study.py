@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -19,7 +19,9 @@ from constrained_maxent.experiments.evaluation import RunEvaluation, evaluate_ru
 from constrained_maxent.experiments.run_folder import RunFolder
 from constrained_maxent.experiments.settings import TrainSettings
 from constrained_maxent.experiments.training import resume, train
-from constrained_maxent.reporting.curves import Curve, Panel, curves_figure
+
+if TYPE_CHECKING:
+    from constrained_maxent.reporting import Curve
 
 StudyName = Literal["cartpole", "cartpole-paper", "point-mass"]
 
@@ -211,6 +213,9 @@ def write_table(path: Path, study: Study, results: Sequence[CaseResult]) -> None
 
 def draw_curves(path: Path, study: Study, folder: Path, *, seeds: int) -> None:
     """Training curves with 95 % intervals of the mean over seeds."""
+    # Imported late: Matplotlib would slow down every command.
+    from constrained_maxent.reporting import Panel, curves_figure
+
     panels = []
     for column, label in study.curves.items():
         curves = [
@@ -223,6 +228,8 @@ def draw_curves(path: Path, study: Study, folder: Path, *, seeds: int) -> None:
 
 
 def _curve(label: str, column: str, runs: Sequence[Mapping[str, Any]]) -> Curve:
+    from constrained_maxent.reporting import Curve
+
     measured = np.isfinite(runs[0][column])
     x = 1e-3 * runs[0]["timesteps"][measured]
     return Curve(label, x, np.array([run[column][measured] for run in runs]))

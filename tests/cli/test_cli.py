@@ -143,7 +143,6 @@ class TestMistakes:
         [
             ((), "Which environment? cmaxent train ENV_ID"),
             (("FrozenLake-PGP-v1",), "no environment 'FrozenLake-PGP-v1'. Did you mean FrozenLake-PGP-v0"),
-            (("CartPole-v1",), "Box cannot be counted"),
             ((GRID, "--iterations", 0), "iterations=0 must be a whole number of at least 1"),
             ((GRID, "--seed", -1), "seed=-1 must be a whole number of at least 0"),
             ((GRID, "--beta", -1), "beta=-1.0"),
