@@ -812,7 +812,7 @@ class TestCopies:
 
     @pytest.mark.parametrize("clone", [lambda env: pickle.loads(pickle.dumps(env)), copy.deepcopy])
     @pytest.mark.parametrize("settings", [{}, {"pairing": "split"}, {"pairing": "previous"}])
-    @pytest.mark.parametrize("make", [lake, lambda **s: gym.make("FrozenLake-PGP-v0", preset="paper", slippery=True, **s)])
+    @pytest.mark.parametrize(
         "make", [lake, lambda **s: gym.make("FrozenLake-PGP-v0", slippery=True, episodes_per_batch=8, **s)]
     )
     def test_copies_go_on_where_the_original_stood(self, make, settings, clone):
