@@ -313,10 +313,10 @@ class TestMistakes:
         ("env_id", "settings"),
         [
             ("FrozenLake-PGP", {}),
-            ("CartPole-v1", {}),
+            ("CartPole-v1", {"state": ("9",)}),
             ("FrozenLake-PGP-v0", {"beta": -1.0}),
             ("FrozenLake-PGP-v0", {"agent": PGPSettings(policy="mlp", projection_radius=1.0)}),
-            ("Pendulum-v1", {"agent": PGPSettings(policy="tabular")}),
+            ("Pendulum-v1", {"state": ("0:1", "2"), "agent": PGPSettings(policy="tabular")}),
         ],
     )
     @pytest.mark.parametrize("overwrite", [False, True])
