@@ -271,11 +271,11 @@ class TestCheckFunctional:
 
 
 def scalar(**settings: Any) -> Any:
-    return gym.make("FrozenLake-PGP-v0", **settings)
+    return gym.make("FrozenLake-PGP-v0", preset="paper", **settings)
 
 
 def vector(**settings: Any) -> Any:
-    return gym.make_vec("FrozenLake-PGP-v0", num_envs=3, **settings)
+    return gym.make_vec("FrozenLake-PGP-v0", num_envs=3, preset="paper", **settings)
 
 
 class Tampered(gym.Wrapper):
