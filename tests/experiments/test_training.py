@@ -320,8 +320,8 @@ class TestMistakes:
         ],
     )
     @pytest.mark.parametrize("overwrite", [False, True])
-    def test_leave_the_folder_alone(self, run, short, env_id, settings, overwrite):
-        folder = run().folder if overwrite else RunFolder("never")
+    def test_leave_the_folder_alone(self, run, short, tmp_path, env_id, settings, overwrite):
+        folder = run().folder if overwrite else RunFolder(tmp_path / "never")
         with pytest.raises(ConstrainedMaxentError):
             train(env_id, short(**settings), folder, overwrite=overwrite)
         if overwrite:
