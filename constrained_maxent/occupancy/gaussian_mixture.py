@@ -9,9 +9,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.occupancy.continuous import ContinuousEstimator, Domain, Frame, check_count, check_positive
+from constrained_maxent.occupancy.continuous import Domain, Frame, check_count, check_positive
 from constrained_maxent.occupancy.gaussians import Gaussians, fold
-from constrained_maxent.occupancy.mixture import Mixture
+from constrained_maxent.occupancy.mixture_estimator import MixtureEstimator
 from constrained_maxent.occupancy.samples import resampled
 from constrained_maxent.occupancy.weighted_em import Covariance, from_labels, weighted_em
 from constrained_maxent.schedules import Schedule
@@ -28,7 +28,7 @@ _CLUSTERED = 8192
 """Most samples that the first clusters are sought among."""
 
 
-class GaussianMixture(ContinuousEstimator):
+class GaussianMixture(MixtureEstimator):
     r"""A mixture of Gaussians, :math:`\hat d(s) = \sum_k w_k\,\mathcal N(s; m_k, \Sigma_k)`, in float64.
 
     Fitted in coordinates of mean 0 and variance 1 (angles in radians) and described in the state's own. Fewer distinct
@@ -97,12 +97,6 @@ class GaussianMixture(ContinuousEstimator):
         self.max_iter = max_iter
         self.tol = tol
         self.method: Method = method
-        self.mixture_: Gaussians
-        self._density: Gaussians
-        self._state_density: Gaussians
-
-    def _forget(self) -> None:
-        self.__dict__.pop("mixture_", None)
 
     def _learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
         frame = Frame.of(rows, weights, self._angles)
@@ -112,11 +106,6 @@ class GaussianMixture(ContinuousEstimator):
             start = self._cold(z, weights, rng)
         fitted = self._em(z, weights, start) if self.method == "em" else self._resampling(z, weights, start, rng)
         self._show(fitted.moved(frame.center, frame.scale))
-
-    def _show(self, mixture: Gaussians) -> None:
-        self.mixture_ = mixture
-        self._density = mixture.on_circles(self._angles)
-        self._state_density = mixture.marginal(self._n_states).on_circles(self._angles)
 
     def _warm(self, frame: Frame, z: FloatArray, weights: FloatArray, rng: np.random.Generator) -> Gaussians | None:
         """The last result in this frame; ``None`` if there is none of full size."""
@@ -202,15 +191,6 @@ class GaussianMixture(ContinuousEstimator):
         elif self.covariance == "tied":
             covariances = np.tile(covariances, (len(start.weights), 1, 1))
         return Gaussians(learner.weights_, learner.means_, covariances)
-
-    def _log_density(self, rows: FloatArray) -> FloatArray:
-        return self._density.log_density(rows)
-
-    def _log_state_density(self, states: FloatArray) -> FloatArray:
-        return self._state_density.log_density(states)
-
-    def _state_mixture(self) -> Mixture:
-        return Mixture(self.mixture_.marginal(self._n_states), mass=self.mass_, wrapped=tuple(self._angles))
 
     def _model(self) -> dict[str, Any]:
         mixture = self.mixture_

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.occupancy.continuous import ContinuousEstimator, Domain, Frame, check_count, check_positive
+from constrained_maxent.occupancy.continuous import Domain, Frame, check_count, check_positive
 from constrained_maxent.occupancy.gaussians import PERIOD, Gaussians
-from constrained_maxent.occupancy.mixture import Mixture
+from constrained_maxent.occupancy.mixture_estimator import MixtureEstimator
 from constrained_maxent.occupancy.samples import drawn_by_weight
 from constrained_maxent.schedules import Schedule
 from constrained_maxent.types import FloatArray
@@ -24,7 +24,7 @@ from constrained_maxent.types import FloatArray
 _BETAS, _EPSILON = (0.9, 0.999), 1e-8
 
 
-class TorchGaussianMixture(ContinuousEstimator):
+class TorchGaussianMixture(MixtureEstimator):
     r"""Softmax weights, means and log standard deviations, kept from fit to fit and moved by Adam.
 
     Each fit takes ``n_steps`` steps up the mean log-likelihood of minibatches drawn from the state buffer by weight.
@@ -77,16 +77,14 @@ class TorchGaussianMixture(ContinuousEstimator):
         self.log_std_bounds = log_std_bounds
         self.standardise = standardise
         self.device = device
-        self.mixture_: Gaussians
         self._frame: Frame
         self._parameters: torch.Tensor
         self._moments: torch.Tensor
         self._n_updates: int
-        self._density: Gaussians
-        self._state_density: Gaussians
 
     def _forget(self) -> None:
-        for name in ("mixture_", "_frame", "_parameters", "_moments", "_n_updates"):
+        super()._forget()
+        for name in ("_frame", "_parameters", "_moments", "_n_updates"):
             self.__dict__.pop(name, None)
 
     def _learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
@@ -97,7 +95,7 @@ class TorchGaussianMixture(ContinuousEstimator):
         chosen = torch.as_tensor(drawn, device=self.device)
         with torch.no_grad():
             self._adam(samples, chosen)
-        self._show()
+        self._show(self._fitted())
 
     def _begin(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
         """Means at samples, σ = 1, equal weights."""
@@ -139,27 +137,17 @@ class TorchGaussianMixture(ContinuousEstimator):
             for angle in angles:
                 angle.add_(math.pi).remainder_(PERIOD).sub_(math.pi)
 
-    def _show(self) -> None:
+    def _fitted(self) -> Gaussians:
+        """The parameters as components in the state's own coordinates."""
         parameters = self._parameters.cpu().numpy()
         n_features = (parameters.shape[1] - 1) // 2
         weights = np.exp(parameters[:, 0] - parameters[:, 0].max())
         covariances = np.exp(2.0 * parameters[:, 1 + n_features :])[:, :, None] * np.eye(n_features)
         inside = Gaussians(weights / weights.sum(), parameters[:, 1 : 1 + n_features].copy(), covariances)
-        self.mixture_ = inside.moved(self._frame.center, self._frame.scale)
-        self._density = self.mixture_.on_circles(self._angles)
-        self._state_density = self.mixture_.marginal(self._n_states).on_circles(self._angles)
+        return inside.moved(self._frame.center, self._frame.scale)
 
     def _tensor(self, values: FloatArray) -> torch.Tensor:
         return torch.as_tensor(values, dtype=torch.float64, device=self.device)
-
-    def _log_density(self, rows: FloatArray) -> FloatArray:
-        return self._density.log_density(rows)
-
-    def _log_state_density(self, states: FloatArray) -> FloatArray:
-        return self._state_density.log_density(states)
-
-    def _state_mixture(self) -> Mixture:
-        return Mixture(self.mixture_.marginal(self._n_states), mass=self.mass_, wrapped=tuple(self._angles))
 
     def _model(self) -> dict[str, Any]:
         return {
@@ -175,7 +163,7 @@ class TorchGaussianMixture(ContinuousEstimator):
         self._parameters = self._tensor(np.array(model["parameters"], np.float64))
         self._moments = self._tensor(np.array(model["moments"], np.float64))
         self._n_updates = int(model["n_updates"])
-        self._show()
+        self._show(self._fitted())
 
 
 def turns_of(wrapped: Sequence[int], n_features: int) -> FloatArray:
