@@ -113,10 +113,10 @@ class QuadraticContinuation(Penalty):
         return self._schedule().at(self.iteration)
 
     def value(self, violation: float) -> float:
-        return self.beta * max(violation, 0.0) ** 2
+        return Quadratic(self.beta).value(violation)
 
     def slope(self, violation: float) -> float:
-        return 2.0 * self.beta * max(violation, 0.0)
+        return Quadratic(self.beta).slope(violation)
 
     def updated(self, violation: float) -> Self:
         return self if self.iteration >= self.iterations else replace(self, iteration=self.iteration + 1)
@@ -159,10 +159,10 @@ class AdaptiveQuadratic(Penalty):
             raise InvalidSetting(f"largest={self.largest!r} must be a number of at least beta={self.beta!r}.")
 
     def value(self, violation: float) -> float:
-        return self.beta * max(violation, 0.0) ** 2
+        return Quadratic(self.beta).value(violation)
 
     def slope(self, violation: float) -> float:
-        return 2.0 * self.beta * max(violation, 0.0)
+        return Quadratic(self.beta).slope(violation)
 
     def updated(self, violation: float) -> Self:
         # What is no number is no violation.
