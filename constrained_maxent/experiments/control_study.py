@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from constrained_maxent.evaluation import Estimate, over_seeds
 from constrained_maxent.experiments.evaluation import RunEvaluation, evaluate_run
 from constrained_maxent.experiments.run_folder import RunFolder
 from constrained_maxent.experiments.settings import TrainSettings
-from constrained_maxent.experiments.training import resume, train
+from constrained_maxent.experiments.training import one_thread, resume, train
 
 if TYPE_CHECKING:
     from constrained_maxent.reporting import Curve
@@ -181,12 +180,13 @@ def run_path(folder: Path, case: Case, seed: int) -> Path:
 
 
 def _train_and_evaluate(env_id: str, settings: TrainSettings, path: Path) -> tuple[float, RunEvaluation]:
-    # Runs side by side: a thread pool in each would make them wait for each other.
-    os.environ["OMP_NUM_THREADS"] = "1"
-    import torch
-
-    torch.set_num_threads(1)
     folder = RunFolder(path)
+    # Runs side by side: a thread pool in each would make them wait for each other.
+    with one_thread():
+        return _finished(env_id, settings, folder)
+
+
+def _finished(env_id: str, settings: TrainSettings, folder: RunFolder) -> tuple[float, RunEvaluation]:
     if not folder.summary_path.exists():
         can_go_on = folder.checkpoint_path.exists() and folder.config_path.exists()
         result = resume(folder) if can_go_on else train(env_id, settings, folder, overwrite=True)
@@ -194,7 +194,7 @@ def _train_and_evaluate(env_id: str, settings: TrainSettings, path: Path) -> tup
             raise KeyboardInterrupt
     summary = folder.read_summary()
     if summary.get("status") != "finished" or summary.get("seed") != settings.seed:
-        raise InvalidRun(f"{path} holds another run, or an unfinished one: remove it, or take another --out.")
+        raise InvalidRun(f"{folder.path} holds another run, or an unfinished one: remove it, or take another --out.")
     return float(summary["seconds"]), evaluate_run(folder, n_episodes=EPISODES)
 
 
@@ -223,8 +223,10 @@ def draw_curves(path: Path, study: Study, folder: Path, *, seeds: int) -> None:
             for case in study.cases
         ]
         panels.append(Panel(curves, xlabel="thousand environment steps", ylabel=label))
-    rows = [panels[i : i + 2] for i in range(0, len(panels) - len(panels) % 2, 2)]
-    curves_figure(rows or [panels], band="interval").savefig(path, dpi=110)
+    # Rows are equally long: two panels each, or all of an odd number in one.
+    width = len(panels) if len(panels) % 2 else 2
+    rows = [panels[i : i + width] for i in range(0, len(panels), width)]
+    curves_figure(rows, band="interval").savefig(path, dpi=110)
 
 
 def _curve(label: str, column: str, runs: Sequence[Mapping[str, Any]]) -> Curve:

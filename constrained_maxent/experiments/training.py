@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -133,7 +133,9 @@ def _run(env_id: str, settings: TrainSettings, folder: RunFolder, agent: PGP, *,
     iterations = _iterations(settings)
     begun, steps_before = time.perf_counter(), agent.timesteps
     recorder = Recorder(folder, settings, problem, agent)
-    with closing(agent.env), closing(recorder), Interrupt() as interrupt, _threads_for(agent):
+    # A table is too small to share: a pool's threads would wait for each other, busily.
+    threads = one_thread() if agent.is_tabular else nullcontext()
+    with closing(agent.env), closing(recorder), Interrupt() as interrupt, threads:
 
         def record(learner: PGP, report: IterationReport) -> bool:
             recorder.record(learner, report)
@@ -173,10 +175,10 @@ def _run(env_id: str, settings: TrainSettings, folder: RunFolder, agent: PGP, *,
 
 
 @contextmanager
-def _threads_for(agent: PGP) -> Iterator[None]:
-    """One thread for a table: it is too small to share, and a pool's threads would wait for each other, busily."""
+def one_thread() -> Iterator[None]:
+    """PyTorch without its thread pool, which is put back at the end."""
     before = torch.get_num_threads()
-    torch.set_num_threads(1 if agent.is_tabular else before)
+    torch.set_num_threads(1)
     try:
         yield
     finally:

@@ -2,15 +2,18 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from constrained_maxent import reporting
 from constrained_maxent.errors import InvalidRun, InvalidSetting
 from constrained_maxent.experiments import control_study
 from constrained_maxent.experiments.control_study import STUDIES, Case, Study, draw_curves, run_study, write_table
 from constrained_maxent.experiments.run_folder import RunFolder
 from constrained_maxent.experiments.settings import TrainSettings
+from constrained_maxent.reporting import curves_figure
 
 
 def settings(**environment):
@@ -83,9 +86,19 @@ def test_metrics_measure_the_states_of_each_batch(results, tmp_path):
     assert (metrics["share_pole_up"] == 0.0).all()
 
 
-def test_curves(results, study, tmp_path):
-    draw_curves(tmp_path / "curves.png", study, tmp_path, seeds=2)
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_every_column_is_drawn(results, study, tmp_path, monkeypatch, n):
+    drawn = []
+
+    def watch(panels, **options):
+        drawn.extend(panel.ylabel for row in panels for panel in row)
+        return curves_figure(panels, **options)
+
+    monkeypatch.setattr(reporting, "curves_figure", watch)
+    some = replace(study, curves=dict(list(study.curves.items())[:n]))
+    draw_curves(tmp_path / "curves.png", some, tmp_path, seeds=2)
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+    assert drawn == ["entropy", "cells", "up", "cost"][:n]
 
 
 def test_finished_runs_are_not_done_again(results, study, tmp_path, monkeypatch):
