@@ -13,7 +13,7 @@ import torch
 
 from constrained_maxent.agents import checkpoints
 from constrained_maxent.agents.critic import Critic
-from constrained_maxent.agents.natural import NaturalGradient, estimated_visits, full_mass, sampled_visits
+from constrained_maxent.agents.natural import NaturalGradient
 from constrained_maxent.agents.policies import CategoricalMLP, TabularSoftmax, is_table, make_policy
 from constrained_maxent.agents.progress import Progress
 from constrained_maxent.agents.returns import (
@@ -150,7 +150,8 @@ class PGP:
         kind, rate = self.hyperparameters.optimizer, self.hyperparameters.learning_rate
         if kind == "natural":
             assert isinstance(self.policy, TabularSoftmax), "settings were checked"
-            return NaturalGradient(self.policy, lr=rate, damping=self.hyperparameters.damping)
+            tracker = find_tracker(self.env)
+            return NaturalGradient(self.policy, tracker, lr=rate, damping=self.hyperparameters.damping)
         optimizer: type[Any] = torch.optim.Adam if kind == "adam" else torch.optim.SGD
         made: torch.optim.Optimizer = optimizer(self.policy.parameters(), lr=rate)
         return made
@@ -201,15 +202,12 @@ class PGP:
     def _iterate(self) -> IterationReport:
         if not self._goes_on:
             self._collector.restart(seed=self._reset_seed())
-        tracker = find_tracker(self.env)
-        # With "previous" the batch's rewards belong to the estimate from before it.
-        is_early = tracker is not None and tracker.pairing == "previous"
-        visits = self._visits() if is_early else None
+        natural = self.optimizer if isinstance(self.optimizer, NaturalGradient) else None
+        if natural is not None:
+            natural.before_batch()
         rollout = self._collector.collect(self.policy, self._rng)
-        if isinstance(self.optimizer, NaturalGradient) and len(rollout.rows):
-            visits = self._visits() if visits is None and not is_early else visits
-            self.optimizer.visits = sampled_visits(rollout, self.optimizer.policy) if visits is None else visits
-            self.optimizer.full_mass = full_mass(tracker, rollout)
+        if natural is not None and len(rollout.rows):
+            natural.after_batch(rollout)
         # Whole episodes: the next batch starts afresh, with the new policy from its first step on.
         self._goes_on = not rollout.report["whole_episodes"]
         self.timesteps += rollout.n_steps
@@ -226,12 +224,6 @@ class PGP:
             gradient_norm=gradient_norm,
             critic_loss=critic_loss,
         )
-
-    def _visits(self) -> FloatArray | None:
-        """d(s) by the wrappers' estimate, where the optimiser asks for it and they have one."""
-        if not isinstance(self.optimizer, NaturalGradient):
-            return None
-        return estimated_visits(find_tracker(self.env), self.optimizer.policy)
 
     def _update(self, rollout: Rollout) -> tuple[float, float | None]:
         """Update the policy, then the critic, then how they see observations."""
