@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from constrained_maxent.errors import InvalidData, NonFiniteValue
+from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -27,6 +27,13 @@ def require_finite(name: str, values: NDArray[Any]) -> None:
 def is_number(value: object) -> bool:
     """Whether this is a real number of Python or NumPy; a truth value is none."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def check_count(name: str, value: object, *, least: int = 1) -> int:
+    """The value, a whole number of at least ``least``; ``InvalidSetting`` if it is something else."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise InvalidSetting(f"{name}={value!r} must be a whole number of at least {least}.")
+    return int(value)
 
 
 def as_array(name: str, values: ArrayLike, dtype: Any = None) -> NDArray[Any]:

@@ -35,7 +35,7 @@ from constrained_maxent.agents.updates import update_policy
 from constrained_maxent.errors import InvalidSetting, UnsupportedSpace
 from constrained_maxent.occupancy.spaces import as_row, as_rows
 from constrained_maxent.schedules import Geometric
-from constrained_maxent.types import FloatArray
+from constrained_maxent.types import FloatArray, check_count
 
 
 @dataclass(frozen=True)
@@ -104,11 +104,9 @@ class PGP:
         if unknown := hyperparameters.keys() - PGPSettings.__dataclass_fields__:
             known = ", ".join(PGPSettings.__dataclass_fields__)
             raise InvalidSetting(f"PGP has no hyperparameter {', '.join(sorted(unknown))}. It has: {known}.")
-        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-            raise InvalidSetting(f"seed={seed!r} must be a whole number of at least 0.")
+        self.seed = check_count("seed", seed, least=0)
         self.env = env
         self.settings = PGPSettings(**hyperparameters) if settings is None else settings
-        self.seed = int(seed)
         self.iteration = 0
         self.timesteps = 0
         self._collector = Collector(env)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from gymnasium.spaces import Box
 
-from constrained_maxent.errors import InvalidData, InvalidSetting
+from constrained_maxent.errors import InvalidData
 from constrained_maxent.evaluation.statistics import Estimate, bootstrap_ratio
 from constrained_maxent.occupancy import NearestNeighbours
-from constrained_maxent.types import Batch, FloatArray
+from constrained_maxent.types import Batch, FloatArray, check_count
 from constrained_maxent.wrappers.states import STATE_SPACE
 
 _MOST_FOLDS = 32
@@ -56,8 +56,7 @@ def state_entropy(
         InvalidSetting: ``wrapped``, ``n_neighbours`` or ``max_samples`` make no sense.
         NonFiniteValue: NaN or infinity among the states.
     """
-    if isinstance(max_samples, bool) or not isinstance(max_samples, (int, np.integer)) or max_samples < 1:
-        raise InvalidSetting(f"max_samples={max_samples!r} must be a whole number of at least 1.")
+    check_count("max_samples", max_samples)
     if len({np.shape(states)[1:] for states in episodes}) != 1 or any(np.ndim(states) != 2 for states in episodes):
         raise InvalidData("episodes must be arrays (n_steps, n_coordinates) of one number of coordinates.")
     rows = np.concatenate([np.asarray(states, dtype=np.float64) for states in episodes])

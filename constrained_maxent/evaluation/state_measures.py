@@ -16,7 +16,7 @@ from constrained_maxent.evaluation.grid import Coverage, Grid
 from constrained_maxent.evaluation.state_entropy import state_entropy
 from constrained_maxent.evaluation.statistics import Estimate, bootstrap_ratio
 from constrained_maxent.occupancy.gaussians import fold
-from constrained_maxent.types import Batch, FloatArray
+from constrained_maxent.types import Batch, FloatArray, check_count
 
 Event = Callable[[FloatArray], NDArray[np.bool_]]
 """Whether something is the case in each of ``n`` states ``(n, n_coordinates)``: bool ``(n,)``."""
@@ -46,9 +46,7 @@ class StateMeasures:
 
     def __post_init__(self) -> None:
         for name in ("coverage_steps", "entropy_steps"):
-            count = getattr(self, name)
-            if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
-                raise InvalidSetting(f"{name}={count!r} must be a whole number of at least 1.")
+            check_count(name, getattr(self, name))
 
 
 @dataclass(frozen=True)

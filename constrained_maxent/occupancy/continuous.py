@@ -23,7 +23,7 @@ from constrained_maxent.occupancy.gaussians import fold
 from constrained_maxent.occupancy.mixture import Mixture
 from constrained_maxent.occupancy.samples import Samples
 from constrained_maxent.schedules import Schedule
-from constrained_maxent.types import Batch, FloatArray, Measure, Points, require_finite
+from constrained_maxent.types import Batch, FloatArray, Measure, Points, check_count, require_finite
 
 Domain = Literal["state", "joint"]
 
@@ -333,12 +333,6 @@ def flat(values: NDArray[Any]) -> FloatArray:
     """Rows of numbers, ``(n, n_features)`` in float64."""
     rows = np.asarray(values, dtype=np.float64)
     return rows if rows.ndim == 2 else rows.reshape(len(rows), -1)
-
-
-def check_count(name: str, value: Any, *, least: int = 1) -> None:
-    """Raise ``InvalidSetting`` unless the value is a whole number of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise InvalidSetting(f"{name}={value!r} must be a whole number of at least {least}.")
 
 
 def check_positive(name: str, value: Any) -> None:

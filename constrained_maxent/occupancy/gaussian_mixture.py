@@ -9,13 +9,13 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.occupancy.continuous import Domain, Frame, check_count, check_positive
+from constrained_maxent.occupancy.continuous import Domain, Frame, check_positive
 from constrained_maxent.occupancy.gaussians import Gaussians, fold
 from constrained_maxent.occupancy.mixture_estimator import MixtureEstimator
 from constrained_maxent.occupancy.samples import resampled
 from constrained_maxent.occupancy.weighted_em import Covariance, from_labels, weighted_em
 from constrained_maxent.schedules import Schedule
-from constrained_maxent.types import FloatArray
+from constrained_maxent.types import FloatArray, check_count
 
 Method = Literal["em", "resampling"]
 

@@ -10,10 +10,10 @@ import numpy as np
 from scipy.spatial import KDTree
 from scipy.special import digamma, gammaln
 
-from constrained_maxent.occupancy.continuous import ContinuousEstimator, Domain, Frame, check_count, check_positive
+from constrained_maxent.occupancy.continuous import ContinuousEstimator, Domain, Frame, check_positive
 from constrained_maxent.occupancy.gaussians import PERIOD
 from constrained_maxent.schedules import Schedule
-from constrained_maxent.types import FloatArray
+from constrained_maxent.types import FloatArray, check_count
 
 
 class NearestNeighbours(ContinuousEstimator):

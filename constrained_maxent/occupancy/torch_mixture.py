@@ -14,12 +14,12 @@ import numpy as np
 import torch
 
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.occupancy.continuous import Domain, Frame, check_count, check_positive
+from constrained_maxent.occupancy.continuous import Domain, Frame, check_positive
 from constrained_maxent.occupancy.gaussians import PERIOD, Gaussians
 from constrained_maxent.occupancy.mixture_estimator import MixtureEstimator
 from constrained_maxent.occupancy.samples import drawn_by_weight
 from constrained_maxent.schedules import Schedule
-from constrained_maxent.types import FloatArray
+from constrained_maxent.types import FloatArray, check_count
 
 _BETAS, _EPSILON = (0.9, 0.999), 1e-8
 

@@ -13,7 +13,7 @@ from constrained_maxent.errors import InvalidData, InvalidSetting
 from constrained_maxent.occupancy import Scale, Weighting
 from constrained_maxent.occupancy.spaces import as_row
 from constrained_maxent.references.policies import ReferencePolicy
-from constrained_maxent.types import Batch, FloatArray, Trajectory
+from constrained_maxent.types import Batch, FloatArray, Trajectory, check_count
 from constrained_maxent.wrappers.states import StateSource, state_of
 from constrained_maxent.wrappers.track_occupancy import VOID
 
@@ -78,12 +78,11 @@ def roll_out(
     """
     if not isinstance(env, gym.Env):
         raise InvalidSetting(f"env={env!r} must be a scalar Gymnasium environment, such as gym.make('PointMass-v0').")
-    if isinstance(n_episodes, bool) or not isinstance(n_episodes, (int, np.integer)) or n_episodes < 1:
-        raise InvalidSetting(f"n_episodes={n_episodes!r} must be a whole number of at least 1.")
+    n_episodes = check_count("n_episodes", n_episodes)
     rng = np.random.default_rng(seed)
     trajectories: list[Trajectory] = []
     returns: list[float] = []
-    for episode in range(_MOST_VOID * int(n_episodes)):
+    for episode in range(_MOST_VOID * n_episodes):
         trajectory, earned = _episode(policy, env, rng, weighting, state, seed=seed if episode == 0 else None)
         if trajectory is not None:
             trajectories.append(trajectory)

@@ -15,7 +15,7 @@ from constrained_maxent.functionals.linear import CostFunction
 from constrained_maxent.occupancy import OccupancyEstimator, Weighting
 from constrained_maxent.penalties import Penalty
 from constrained_maxent.problem import Constraint, Evaluation, Problem, PseudoReward
-from constrained_maxent.types import Batch, FloatArray, IntArray, Points, as_array, require_finite
+from constrained_maxent.types import Batch, FloatArray, IntArray, Points, as_array, check_count, require_finite
 from constrained_maxent.wrappers.states import LogProb
 
 Pairing = Literal["split", "same", "previous"]
@@ -298,9 +298,7 @@ def check_batch_size(
     if (episodes_per_batch is None) == (steps_per_batch is None):
         raise InvalidSetting("Give one of episodes_per_batch= (whole episodes) and steps_per_batch= (steps).")
     name = "episodes_per_batch" if steps_per_batch is None else "steps_per_batch"
-    size = episodes_per_batch if steps_per_batch is None else steps_per_batch
-    if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
-        raise InvalidSetting(f"{name}={size!r} must be a whole number of at least 1.")
+    size = check_count(name, episodes_per_batch if steps_per_batch is None else steps_per_batch)
     if pairing == "split" and size < 2:
         raise InvalidSetting(f"pairing='split' needs two halves: {name} must be at least 2.")
     if size < num_envs:
