@@ -16,8 +16,8 @@ Baseline = Literal["none", "batch-mean", "critic"]
 
 @dataclass(frozen=True, kw_only=True)
 class PGPSettings:
-    """Hyperparameters of PGP. What is left out (``None``) the environment may suggest, as the -PGP- ids do by the
-    ``agent_defaults`` of their trackers; else there is a usual choice for a table and one for networks.
+    """Hyperparameters of PGP. What is left out (``None``) the environment may suggest, by ``agent_defaults`` of
+    ``constrain``, as the -PGP- ids do; else there is a usual choice for a table and one for networks.
     """
 
     policy: PolicyKind = "auto"

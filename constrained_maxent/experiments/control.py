@@ -10,9 +10,8 @@ from typing import Any
 import gymnasium as gym
 
 from constrained_maxent import envs
-from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.experiments.frozen_lake import Preset
 from constrained_maxent.experiments.imitation import imitate
+from constrained_maxent.experiments.presets import Preset, settings_of
 from constrained_maxent.functionals import Entropy, LinearCost
 from constrained_maxent.functionals.entropy import Over
 from constrained_maxent.occupancy import (
@@ -22,11 +21,10 @@ from constrained_maxent.occupancy import (
     TorchGaussianMixture,
     estimator_config,
 )
-from constrained_maxent.occupancy.continuous import check_count
 from constrained_maxent.penalties import AdaptiveLagrangian, Penalty, Quadratic
 from constrained_maxent.problem import Constraint
 from constrained_maxent.references import Reference
-from constrained_maxent.wrappers import constrain, find_tracker
+from constrained_maxent.wrappers import constrain
 from constrained_maxent.wrappers.tracker import Pairing
 
 _SHARED: dict[str, dict[str, Any]] = {
@@ -123,15 +121,14 @@ def make_cartpole(
     Raises:
         InvalidSetting: unknown preset, or values out of range.
     """
-    settings = _preset(CARTPOLE_PRESETS, preset)
-    penalty = _penalty(preset, beta, iterations or settings["iterations"])
+    settings = settings_of(CARTPOLE_PRESETS, preset, iterations=iterations)
+    penalty = _penalty(preset, beta, settings["iterations"])
     return _make(
         envs.SafeCartpole if num_envs is None else envs.SafeCartpoleVector,
         {"cost": Constraint(LinearCost("cost", limit=limit), penalty)},
         settings,
         wrapped=[2],
         num_envs=num_envs,
-        iterations=iterations,
         pairing=pairing,
         episodes_per_batch=episodes_per_batch,
         steps_per_batch=steps_per_batch,
@@ -177,14 +174,13 @@ def make_point_mass(
     Raises:
         InvalidSetting: unknown preset, or values out of range.
     """
-    settings = _preset(POINT_MASS_PRESETS, preset)
+    settings = settings_of(POINT_MASS_PRESETS, preset, iterations=iterations)
     stack = _make(
         envs.PointMass if num_envs is None else envs.PointMassVector,
         {},
         settings,
         wrapped=[],
         num_envs=num_envs,
-        iterations=iterations,
         pairing=pairing,
         episodes_per_batch=episodes_per_batch,
         steps_per_batch=steps_per_batch,
@@ -195,7 +191,7 @@ def make_point_mass(
     )
     if r_max is None:
         return stack
-    penalty = _penalty(preset, beta, iterations or settings["iterations"])
+    penalty = _penalty(preset, beta, settings["iterations"])
     return imitate(stack, r_max=r_max, penalty=penalty, reference=reference)
 
 
@@ -218,7 +214,6 @@ def _make(
     *,
     wrapped: list[int],
     num_envs: int | None,
-    iterations: int | None,
     pairing: Pairing,
     episodes_per_batch: int | None,
     steps_per_batch: int | None,
@@ -228,8 +223,6 @@ def _make(
     replace_reward: bool = True,
 ) -> Any:
     """The stack, by the settings of a preset; what is given explicitly goes before them."""
-    if iterations is not None:
-        check_count("iterations", iterations)
     settings = {**settings, **{name: value for name, value in given.items() if value is not None}}
     estimator = estimator_config(settings["estimator"])
     if given["estimator"] is None:
@@ -245,7 +238,10 @@ def _make(
         # Fragments of copies in step would all show the same phase of the episode.
         staggered = episodes_per_batch is None and has_time_limit
         environment = {"num_envs": num_envs, "staggered_starts": staggered, **environment}
-    stack = constrain(
+    agent = dict(settings["agent"])
+    if "final_learning_rate" in agent:
+        agent["decay_iterations"] = settings["iterations"]
+    return constrain(
         kind(**environment),
         Entropy(over=settings["over"]),
         constraints,
@@ -257,12 +253,8 @@ def _make(
         pairing=pairing,
         state="state",
         replace_reward=replace_reward,
+        agent_defaults=agent,
     )
-    agent = dict(settings["agent"])
-    if "final_learning_rate" in agent:
-        agent["decay_iterations"] = iterations or settings["iterations"]
-    find_tracker(stack).agent_defaults = agent
-    return stack
 
 
 def _penalty(preset: str, beta: float | None, iterations: int) -> Penalty:
@@ -270,9 +262,3 @@ def _penalty(preset: str, beta: float | None, iterations: int) -> Penalty:
         # Little at first: an agent that is punished before it has seen anything stays where it is.
         return AdaptiveLagrangian(3.0, 20.0, iterations)
     return Quadratic(10.0 if beta is None else beta)
-
-
-def _preset(presets: Mapping[str, dict[str, Any]], name: str) -> dict[str, Any]:
-    if name not in presets:
-        raise InvalidSetting(f"preset={name!r} must be one of {', '.join(presets)}.")
-    return presets[name]

@@ -150,12 +150,10 @@ def _is_wrapped(env: VectorEnv) -> bool:
 def _wrap(bare: VectorEnv, settings: TrainSettings, tracking: dict[str, Any]) -> VectorEnv:
     if settings.preset is not None:
         raise InvalidSetting("preset belongs to -PGP- environments: give beta, limit and the others one by one.")
-    is_continuous = isinstance(bare.single_observation_space, gym.spaces.Box)
-    if not is_continuous:
-        chosen = _over_cells(bare, settings)
+    # Counts tell which spaces they cannot count before the environment is stepped.
+    counted = None if isinstance(bare.single_observation_space, gym.spaces.Box) else _over_cells(bare, settings)
     observations, infos = _probe(bare)
-    if is_continuous:
-        chosen = _over_density(bare, settings, observations, infos)
+    chosen = _over_density(bare, settings, observations, infos) if counted is None else counted
     constraints = {}
     key = _cost_key(infos, settings)
     if key is not None:
@@ -163,8 +161,6 @@ def _wrap(bare: VectorEnv, settings: TrainSettings, tracking: dict[str, Any]) ->
         beta = 1.0 if settings.beta is None else settings.beta
         constraints["cost"] = Constraint(LinearCost(key, limit=limit), Quadratic(beta))
     wrapped: VectorEnv = constrain(bare, constraints=constraints, **(chosen | tracking))
-    if is_continuous:
-        find_tracker(wrapped).agent_defaults = {"return_discount": 0.99}
     return wrapped
 
 
@@ -182,7 +178,6 @@ def _over_cells(bare: VectorEnv, settings: TrainSettings) -> dict[str, Any]:
         names = ", ".join(f"--{name}" for name in given)
         raise InvalidSetting(f"{names}: only observations in a Box have coordinates.")
     estimator = Counts(memory=settings.memory or 0.0)
-    # Tells which spaces it cannot count before the environment is stepped.
     estimator.bind(bare.single_observation_space, bare.single_action_space)
     episodes = {} if settings.steps_per_batch is not None else {"episodes_per_batch": max(8, settings.num_envs or 1)}
     return {"estimator": estimator, **episodes}
@@ -222,7 +217,11 @@ def _over_density(
     estimator: OccupancyEstimator = GaussianMixture(
         n_components=16, wrapped=angles, memory=settings.memory or 0.0, buffer_size=2 * _STEPS
     )
-    chosen: dict[str, Any] = {"estimator": estimator, "state": source}
+    chosen: dict[str, Any] = {
+        "estimator": estimator,
+        "state": source,
+        "agent_defaults": {"return_discount": 0.99},
+    }
     if settings.episodes_per_batch is None:
         chosen["steps_per_batch"] = max(_STEPS, settings.num_envs or 1)
     if find_horizon(bare) is not None:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import gymnasium as gym
 
 from constrained_maxent.envs import SafeFrozenLake, SafeFrozenLakeVector
-from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.experiments.presets import Preset, settings_of
 from constrained_maxent.functionals import Entropy, LinearCost
 from constrained_maxent.occupancy import Counts, Scale
-from constrained_maxent.occupancy.continuous import check_count
 from constrained_maxent.penalties import Quadratic, QuadraticContinuation
 from constrained_maxent.problem import Constraint
 from constrained_maxent.schedules import Geometric, Schedule
-from constrained_maxent.wrappers import constrain, find_tracker
+from constrained_maxent.wrappers import constrain
 from constrained_maxent.wrappers.tracker import Pairing
-
-Preset = Literal["default", "paper"]
 
 PRESETS: dict[str, dict[str, Any]] = {
     # Natural steps that shrink, a penalty that grows, and an estimate that remembers more and more.
@@ -98,12 +95,8 @@ def make_frozen_lake(
     Raises:
         InvalidSetting: unknown preset, or values out of range.
     """
-    if preset not in PRESETS:
-        raise InvalidSetting(f"preset={preset!r} must be one of {', '.join(PRESETS)}.")
-    settings = dict(PRESETS[preset])
-    count = settings["iterations"] if iterations is None else iterations
-    check_count("iterations", count)
-    settings |= schedules_of(preset, count)
+    settings = settings_of(PRESETS, preset, iterations=iterations)
+    settings |= schedules_of(preset, settings["iterations"])
     given = {"limit": limit, "discount": discount, "scale": scale, "memory": memory, "smoothing": smoothing}
     settings |= {name: value for name, value in given.items() if value is not None}
     if steps_per_batch is not None or episodes_per_batch is not None:
@@ -114,7 +107,7 @@ def make_frozen_lake(
     env: Any = (
         SafeFrozenLake(**environment) if num_envs is None else SafeFrozenLakeVector(num_envs=num_envs, **environment)
     )
-    stack = constrain(
+    return constrain(
         env,
         Entropy(smoothing=settings["smoothing"]),
         constraints={"cost": Constraint(LinearCost("cost", limit=settings["limit"]), penalty)},
@@ -124,9 +117,8 @@ def make_frozen_lake(
         discount=settings["discount"],
         scale=settings["scale"],
         pairing=pairing,
+        agent_defaults=settings["agent"],
     )
-    find_tracker(stack).agent_defaults = settings["agent"]
-    return stack
 
 
 def make_frozen_lake_vector(*, num_envs: int = 1, **settings: Any) -> gym.vector.VectorEnv[Any, Any, Any]:

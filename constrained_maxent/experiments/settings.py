@@ -11,7 +11,7 @@ import tyro
 
 from constrained_maxent.agents import PGPSettings
 from constrained_maxent.errors import InvalidRun, InvalidSetting
-from constrained_maxent.experiments.frozen_lake import Preset
+from constrained_maxent.experiments.presets import Preset
 from constrained_maxent.occupancy import Scale
 from constrained_maxent.wrappers.tracker import Pairing
 

@@ -18,6 +18,7 @@ from constrained_maxent.wrappers.cost_constraint import CostConstraint
 from constrained_maxent.wrappers.entropy_objective import EntropyObjective
 from constrained_maxent.wrappers.pseudo_reward import PseudoReward
 from constrained_maxent.wrappers.states import LogProb, StateSource
+from constrained_maxent.wrappers.terms import find_tracker
 from constrained_maxent.wrappers.track_occupancy import TrackOccupancy
 from constrained_maxent.wrappers.tracker import Pairing
 
@@ -45,6 +46,7 @@ def constrain(
     state: StateSource | None = None,
     policy_log_prob: LogProb | None = None,
     replace_reward: bool = True,
+    agent_defaults: Mapping[str, Any] | None = None,
 ) -> Any:
     """``TrackOccupancy``, the objective, the constraints and ``PseudoReward`` around an environment, scalar or vector.
 
@@ -55,6 +57,7 @@ def constrain(
         estimator, episodes_per_batch, steps_per_batch, discount, horizon, scale, pairing, state, policy_log_prob: see
             ``TrackOccupancy``.
         replace_reward: whether the reward becomes the pseudo-reward; ``info["pseudo_reward"]`` is there in any case.
+        agent_defaults: hyperparameters by name that suit this problem: what ``PGP`` takes for those it is not given.
 
     Returns:
         The wrapped environment.
@@ -99,4 +102,5 @@ def constrain(
             stack = kit.CostConstraint(stack, functional.cost, limit=functional.limit, penalty=penalty, name=name)
         else:
             stack = kit.ConvexConstraint(stack, functional, penalty=penalty, name=name)
+    find_tracker(stack).agent_defaults = dict(agent_defaults or {})
     return kit.PseudoReward(stack) if replace_reward else stack
