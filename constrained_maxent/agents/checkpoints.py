@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import warnings
 import zipfile
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ import torch
 
 from constrained_maxent.agents.rollouts import Environment, find_tracker, single_spaces
 from constrained_maxent.agents.settings import Hyperparameters, PGPSettings
+from constrained_maxent.atomic import replacing
 from constrained_maxent.errors import CheckpointMismatch, DamagedCheckpoint, InvalidSetting
 
 if TYPE_CHECKING:
@@ -52,15 +52,8 @@ def save(path: str | PathLike[str], agent: PGP) -> None:
         "random": json.dumps(agent._rng.bit_generator.state),
         "wrappers": _to_tensors(_tracker_state(agent.env)),
     }
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as file:
-            torch.save(content, file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(target) as temporary, temporary.open("wb") as file:
+        torch.save(content, file)
 
 
 def read(path: str | PathLike[str]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from joblib import Parallel, delayed
 
+from constrained_maxent.atomic import replacing
 from constrained_maxent.errors import InvalidRun, InvalidSetting
 from constrained_maxent.evaluation import Estimate, over_seeds
 from constrained_maxent.experiments.evaluation import RunEvaluation, evaluate_run
@@ -201,7 +202,7 @@ def _finished(env_id: str, settings: TrainSettings, folder: RunFolder) -> tuple[
 def write_table(path: Path, study: Study, results: Sequence[CaseResult]) -> None:
     """One row for each run: case, seed, seconds of training, and every figure of ``cmaxent evaluate``."""
     names = list(dict.fromkeys(name for result in results for name in result.figures()))
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["study", "case", "seed", "seconds", *names])
         for result in results:

@@ -11,6 +11,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from constrained_maxent.atomic import replacing
 from constrained_maxent.errors import InvalidRun
 from constrained_maxent.types import FloatArray
 
@@ -156,10 +157,5 @@ class MetricsWriter:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a file so that readers, and a machine that loses power, see the old one or the new one."""
-    temporary = path.with_name(f".{path.name}.partial")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

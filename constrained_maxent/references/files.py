@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from constrained_maxent.atomic import replacing
 from constrained_maxent.errors import DamagedReference, UnsupportedPolicy
 from constrained_maxent.occupancy import Gaussians, Mixture
 from constrained_maxent.references.gaussian_network import GaussianNetwork, Layer
@@ -61,15 +61,8 @@ def write(path: str | PathLike[str], states: Mixture, policy: ReferencePolicy | 
 
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(target) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays)
 
 
 def read(path: str | PathLike[str]) -> tuple[Mixture, GaussianNetwork | None, dict[str, Any]]:

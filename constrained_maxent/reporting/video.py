@@ -14,6 +14,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from constrained_maxent.atomic import replacing
 from constrained_maxent.errors import InvalidData, InvalidSetting
 from constrained_maxent.reporting.scenes import ON_DARK, Scene
 from constrained_maxent.reporting.style import INK
@@ -178,21 +179,17 @@ def write_video(path: str | os.PathLike[str], images: Iterable[Image], *, fps: i
     except ImportError as error:
         raise DependencyNotInstalled(f'Films need more ({error}): run `pip install "imageio[ffmpeg]"`.') from error
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.stem}.partial.mp4")
     count = 0
-    try:
-        # A block of 2 keeps the size of even images; by default imageio would stretch them to multiples of 16.
-        options: dict[str, Any] = {"fps": fps, "codec": "libx264", "quality": 8, "macro_block_size": 2}
-        writer: Any
+    # A block of 2 keeps the size of even images; by default imageio would stretch them to multiples of 16.
+    options: dict[str, Any] = {"fps": fps, "codec": "libx264", "quality": 8, "macro_block_size": 2}
+    writer: Any
+    with replacing(target) as temporary:
         with imageio.get_writer(temporary, format="FFMPEG", mode="I", **options) as writer:
             for image in images:
                 writer.append_data(_even(image))
                 count += 1
         if not count:
             raise InvalidData("A film needs at least one image.")
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
     return count
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, astuple, dataclass, fields
 from importlib import import_module
@@ -18,6 +17,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from constrained_maxent.agents.tabular import EngineProgress, TabularEngine, TabularResult
+from constrained_maxent.atomic import replacing
 from constrained_maxent.errors import CheckpointMismatch, InvalidRun
 from constrained_maxent.experiments.grid.sweep import Scale, Study
 from constrained_maxent.experiments.grid.worlds import OCCUPANCY, Place, place_of
@@ -105,7 +105,8 @@ def run_study(
     _write_rows(files, rows)
     if study.draws_policies:
         policies = result.policies.reshape(len(study.settings), scale.seeds_of(study), *result.policies.shape[1:])
-        _replace(files.policies, lambda path: _save_array(path, policies))
+        with replacing(files.policies) as path, path.open("wb") as file:
+            np.save(file, policies)
     about = {
         "design": design,
         "transitions": int(result.transitions.sum()),
@@ -114,7 +115,8 @@ def run_study(
         "diverged": int((result.diverged >= 0).sum()),
     }
     # Last: its presence says that the study is finished.
-    _replace(files.about, lambda path: path.write_text(json.dumps(about, indent=1), encoding="utf-8"))
+    with replacing(files.about) as path:
+        path.write_text(json.dumps(about, indent=1), encoding="utf-8")
     files.checkpoint.unlink(missing_ok=True)
     return rows
 
@@ -141,7 +143,8 @@ def _train(
 
     def save() -> None:
         state = {**engine.state_dict(), "seconds": before + time.perf_counter() - begun, "every": every}
-        _replace(files.checkpoint, lambda path: _save(path, state))
+        with replacing(files.checkpoint) as path, path.open("wb") as file:
+            np.savez(file, **state)
 
     try:
         return engine.run(scale.iterations_of(study), callback=watch), before
@@ -159,11 +162,6 @@ def _load(engine: TabularEngine, path: Path) -> float:
             return float(state["seconds"])
     except (CheckpointMismatch, BadZipFile, ValueError, KeyError, EOFError) as error:
         raise InvalidRun(f"{path} cannot be continued ({error}): remove it, or take another --out.") from error
-
-
-def _save(path: Path, state: Mapping[str, Any]) -> None:
-    with path.open("wb") as file:
-        np.savez(file, **state)
 
 
 def _evaluate(study: Study, scale: Scale, place: Place, result: TabularResult) -> Iterable[Row]:
@@ -188,11 +186,6 @@ def _evaluate(study: Study, scale: Scale, place: Place, result: TabularResult) -
             )
 
 
-def _save_array(path: Path, array: FloatArray) -> None:
-    with path.open("wb") as file:
-        np.save(file, array)
-
-
 def read_policies(path: Path) -> FloatArray:
     """Last policies of a study that draws them, ``(n_settings, n_seeds, n_states, n_actions)``.
 
@@ -212,20 +205,17 @@ def _write_rows(files: StudyFiles, rows: list[Row]) -> None:
         with suppress(ImportError):  # found but not usable: the CSV file has everything
             pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
             table = pyarrow.Table.from_pylist([asdict(row) for row in rows])
-            _replace(files.parquet, lambda path: parquet.write_table(table, path))
+            with replacing(files.parquet) as path:
+                parquet.write_table(table, path)
 
 
 def write_csv(path: Path, rows: Iterable[Any]) -> None:
     """Write dataclasses of one kind, at least one, with a line of names."""
     rows = list(rows)
-
-    def write(temporary: Path) -> None:
-        with temporary.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow([field.name for field in fields(rows[0])])
-            writer.writerows(astuple(row) for row in rows)
-
-    _replace(path, write)
+    with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([field.name for field in fields(rows[0])])
+        writer.writerows(astuple(row) for row in rows)
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -254,10 +244,3 @@ def _read_json(path: Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidRun(f"{path} is damaged: remove it to compute its study again.") from error
     return content
-
-
-def _replace(path: Path, write: Callable[[Path], Any]) -> None:
-    """Write a file so that it is there whole or not at all."""
-    temporary = path.with_name(f".{path.name}.partial")
-    write(temporary)
-    os.replace(temporary, path)

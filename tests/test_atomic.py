@@ -1,0 +1,35 @@
+"""Files that are there whole or not at all."""
+
+import pytest
+
+from constrained_maxent.atomic import replacing
+
+
+def test_takes_the_place_at_the_end(tmp_path):
+    path = tmp_path / "result.csv"
+    path.write_text("old")
+    with replacing(path) as temporary:
+        temporary.write_text("new")
+        assert (temporary.parent, temporary.suffix) == (tmp_path, ".csv")
+        assert path.read_text() == "old"
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("result.csv", "new")]
+
+
+def write_half(path):
+    with replacing(path) as temporary:
+        temporary.write_text("half")
+        raise ZeroDivisionError
+
+
+def test_a_failure_leaves_the_old_one_alone(tmp_path):
+    path = tmp_path / "result.csv"
+    path.write_text("old")
+    with pytest.raises(ZeroDivisionError):
+        write_half(path)
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("result.csv", "old")]
+
+
+def test_nothing_written_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError), replacing(tmp_path / "result.csv"):
+        pass
+    assert not list(tmp_path.iterdir())
