@@ -10,7 +10,7 @@ from typing import Any
 
 from constrained_maxent.agents.tabular import Geometric
 from constrained_maxent.experiments.frozen_lake import PRESETS, schedules_of
-from constrained_maxent.experiments.grid.sweep import SCALES, Setting
+from constrained_maxent.experiments.grid.sweep import SCALES, SHORT_DEFAULTS, Setting
 from constrained_maxent.functionals import Entropy
 from constrained_maxent.penalties import AugmentedLagrangian, Lagrangian, Penalty, Quadratic
 
@@ -19,8 +19,6 @@ DUAL_BOUND = 10.0
 
 LONG = SCALES["paper"].iterations
 SHORT = LONG // 25
-SHORT_DEFAULTS = 4000
-"""Batches of ``make demo``."""
 
 
 def penalty_of(setting: Setting) -> Penalty:

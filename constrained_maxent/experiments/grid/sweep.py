@@ -8,6 +8,7 @@ from itertools import product
 from typing import Literal
 
 from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.experiments.frozen_lake import PRESETS, schedules_of
 
 World = Literal["holes", "relaxed", "open"]
 """Holes that cost 50, holes that cost 2, or no holes and a reference to stay close to."""
@@ -111,15 +112,33 @@ def _sweep(betas: Iterable[float]) -> tuple[Setting, ...]:
     )
 
 
+FIGURE_1 = (
+    Setting(method="pgp", beta=0.005),
+    Setting(method="unconstrained"),
+    Setting(method="primal-dual", dual_rate=0.001),
+)
+"""The paper's three methods at its settings."""
+
 # Each the best found for its method at this budget; docs/results/grid.md says among which.
 VR_PDPG = Setting(method="vr-pdpg", learning_rate=0.03, dual_rate=0.001, momentum=0.1)
 AUGMENTED = Setting(method="augmented-lagrangian", beta=0.001, dual_rate=0.0001)
 PROXIMAL = Setting(method="proximal-point", beta=0.005)
 ADAM = Setting(method="adam-schedules", learning_rate=0.05, beta=20.0)
 NATURAL = Setting(method="natural-schedules", learning_rate=0.005, beta=20.0)
-DEFAULTS = Setting(method="defaults", episodes_per_batch=16, learning_rate=0.005, beta=40.0)
-DEFAULTS_SHORT = replace(DEFAULTS, method="defaults-short")
 NATURAL_SHORT = Setting(method="natural-short", learning_rate=0.005, beta=3.0)
+
+# What FrozenLake-PGP-v0 has by default.
+_PRESET = PRESETS["default"]
+_SCHEDULES = schedules_of("default", _PRESET["iterations"])
+DEFAULTS = Setting(
+    method="defaults",
+    episodes_per_batch=_PRESET["episodes_per_batch"],
+    learning_rate=_SCHEDULES["agent"]["learning_rate"],
+    beta=_SCHEDULES["penalty"].end,
+)
+DEFAULTS_SHORT = replace(DEFAULTS, method="defaults-short")
+SHORT_DEFAULTS = 4000
+"""Batches of ``make demo``."""
 
 STUDIES: dict[str, Study] = {
     study.name: study
@@ -127,15 +146,23 @@ STUDIES: dict[str, Study] = {
         Study(
             name="fig1",
             world="holes",
-            settings=(
-                Setting(method="pgp", beta=0.005),
-                Setting(method="unconstrained"),
-                Setting(method="primal-dual", dual_rate=0.001),
-            ),
+            settings=FIGURE_1,
             snapshots=150,
         ),
-        Study(name="defaults", world="holes", settings=(DEFAULTS,), snapshots=100, most_iterations=10_000),
-        Study(name="defaults-short", world="holes", settings=(DEFAULTS_SHORT,), snapshots=100, most_iterations=4000),
+        Study(
+            name="defaults",
+            world="holes",
+            settings=(DEFAULTS,),
+            snapshots=100,
+            most_iterations=_PRESET["iterations"],
+        ),
+        Study(
+            name="defaults-short",
+            world="holes",
+            settings=(DEFAULTS_SHORT,),
+            snapshots=100,
+            most_iterations=SHORT_DEFAULTS,
+        ),
         Study(
             name="norm",
             world="open",
@@ -172,29 +199,14 @@ STUDIES: dict[str, Study] = {
         Study(
             name="policies",
             world="holes",
-            settings=(
-                Setting(method="pgp", beta=0.005),
-                Setting(method="unconstrained"),
-                Setting(method="primal-dual", dual_rate=0.001),
-                NATURAL,
-            ),
+            settings=(*FIGURE_1, NATURAL),
             snapshots=1,
             draws_policies=True,
         ),
         Study(
             name="methods",
             world="holes",
-            settings=(
-                Setting(method="pgp", beta=0.005),
-                Setting(method="unconstrained"),
-                Setting(method="primal-dual", dual_rate=0.001),
-                VR_PDPG,
-                AUGMENTED,
-                PROXIMAL,
-                ADAM,
-                NATURAL,
-                NATURAL_SHORT,
-            ),
+            settings=(*FIGURE_1, VR_PDPG, AUGMENTED, PROXIMAL, ADAM, NATURAL, NATURAL_SHORT),
             snapshots=600,
         ),
         Study(
