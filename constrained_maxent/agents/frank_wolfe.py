@@ -12,16 +12,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.random import Generator
-from scipy.sparse import csr_array
 
+from constrained_maxent.agents.mdp import PlanningMDP
 from constrained_maxent.agents.mixture import MixturePolicy
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.functionals import Entropy, Functional, KLDivergence
-from constrained_maxent.occupancy import Scale, Weighting
+from constrained_maxent.occupancy import Scale
 from constrained_maxent.penalties import Quadratic
 from constrained_maxent.problem import Constraint, Problem
 from constrained_maxent.types import FloatArray
@@ -30,26 +30,6 @@ StepRule = Literal["line-search", "open-loop"]
 
 _LINE_SEARCH_STEPS = 50
 _LEAST_IMPROVEMENT = 1e-12  # relative to the size of the values, in policy iteration
-
-
-class PlanningMDP(Protocol):
-    """What planning needs to know of an MDP; :class:`~constrained_maxent.oracle.TabularMDP` has it."""
-
-    @property
-    def transition(self) -> csr_array: ...
-    @property
-    def initial(self) -> FloatArray: ...
-    @property
-    def n_states(self) -> int: ...
-    @property
-    def n_actions(self) -> int: ...
-    @property
-    def horizon(self) -> int | None: ...
-    @property
-    def discount(self) -> float: ...
-    def weighting(self, scale: Scale = "normalised") -> Weighting: ...
-    def occupancy(self, policy: FloatArray, *, scale: Scale = "normalised") -> FloatArray: ...
-    def state_values(self, policy: FloatArray, reward: FloatArray) -> FloatArray: ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)

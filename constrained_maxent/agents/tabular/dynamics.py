@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
+from constrained_maxent.agents.mdp import FiniteMDP
 from constrained_maxent.agents.tabular.compiled import inner
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.occupancy import Scale, Weighting
+from constrained_maxent.occupancy import Scale
 from constrained_maxent.types import FloatArray
 
 Indices = NDArray[np.int32]
@@ -20,24 +20,6 @@ END = -1
 
 DRAWN = -2
 """Instead of a next state: there are several outcomes, one is drawn."""
-
-
-class FiniteMDP(Protocol):
-    """What the engine needs to know of an MDP; :class:`~constrained_maxent.oracle.TabularMDP` has it."""
-
-    @property
-    def transition(self) -> csr_array: ...
-    @property
-    def ending(self) -> csr_array: ...
-    @property
-    def initial(self) -> FloatArray: ...
-    @property
-    def n_states(self) -> int: ...
-    @property
-    def n_actions(self) -> int: ...
-    @property
-    def horizon(self) -> int | None: ...
-    def weighting(self, scale: Scale = "normalised") -> Weighting: ...
 
 
 class Dynamics(NamedTuple):

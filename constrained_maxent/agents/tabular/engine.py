@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from constrained_maxent.agents.tabular.dynamics import FiniteMDP, tabulate
+from constrained_maxent.agents.mdp import FiniteMDP
+from constrained_maxent.agents.tabular.dynamics import tabulate
 from constrained_maxent.agents.tabular.kernel import DIVERGED, ITERATION, STEPS, State, Trace, advance
 from constrained_maxent.agents.tabular.result import TabularResult
 from constrained_maxent.agents.tabular.settings import RunSettings

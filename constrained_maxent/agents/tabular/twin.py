@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.special import log_softmax, softmax
 
-from constrained_maxent.agents.tabular.dynamics import END, FiniteMDP
+from constrained_maxent.agents.mdp import FiniteMDP
+from constrained_maxent.agents.tabular.dynamics import END
 from constrained_maxent.agents.tabular.settings import RunSettings
 from constrained_maxent.agents.tabular.streams import stream_key, uniforms
 from constrained_maxent.errors import InvalidSetting
