@@ -48,26 +48,19 @@ def clone(
         raise InvalidData(f"Recorded actions lie outside {action_space}: clip them to what the environment did.")
     rng = np.random.default_rng(seed)
     rows = observations.reshape(len(observations), -1)
-    # The network learns in coordinates of mean 0 and variance 1, and gets them folded into its first layers.
-    center, spread = rows.mean(axis=0), rows.std(axis=0)
-    spread = np.where(spread > 1e-9 * np.maximum(1.0, np.abs(center)), spread, 1.0)
-    box = gym.spaces.Box(-np.inf, np.inf, center.shape)
+    box = gym.spaces.Box(-np.inf, np.inf, rows.shape[1:])
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        policy = GaussianMLP(box, action_space, hidden_sizes)
-    inputs, raw = ((rows - center) / spread).astype(np.float32), policy.squashing.to_reals(actions)
+        policy = GaussianMLP(box, action_space, hidden_sizes, normalize=True)
+    policy.observe(rows)
+    raw = policy.squashing.to_reals(actions)
     optimizer = torch.optim.Adam(policy.parameters(), lr=learning_rate)
     for step in range(n_steps):
         for group in optimizer.param_groups:  # down to a tenth, so that the last minibatches do not show
             group["lr"] = learning_rate * (1.0 - 0.9 * step / n_steps)
         chosen = rng.integers(len(rows), size=min(batch_size, len(rows)))
-        loss = -policy.log_prob(inputs[chosen], raw[chosen]).mean()
+        loss = -policy.log_prob(rows[chosen], raw[chosen]).mean()
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-    with torch.no_grad():
-        for network in (policy.mean, policy.log_std):
-            first = next(part for part in network if isinstance(part, torch.nn.Linear))
-            first.weight.div_(torch.as_tensor(spread, dtype=torch.float32))
-            first.bias.sub_(first.weight @ torch.as_tensor(center, dtype=torch.float32))
     return GaussianNetwork.from_policy(policy)
