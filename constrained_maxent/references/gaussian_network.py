@@ -121,6 +121,11 @@ class GaussianNetwork:
         shape, (low, high) = policy.squashing.shape, policy.squashing.bounds
         if len(shape) != 1:
             raise UnsupportedPolicy(f"Actions of shape {shape} are not supported: flatten them by a wrapper.")
+        if not policy.features.is_flat:
+            raise UnsupportedPolicy(
+                "A network of one-hot observations cannot be stored: take Reference.from_policy with its "
+                "log-probabilities."
+            )
         return cls(
             trunk=_normalising(policy.features),
             mean=layers_of(policy.mean),
@@ -191,7 +196,7 @@ def layers_of(module: nn.Module) -> tuple[Layer, ...]:
             layers.append(Layer(np.ascontiguousarray(weights.T, dtype=np.float32), np.array(bias, dtype=np.float32)))
         elif type(part) in _MODULES and layers and layers[-1].activation == "identity":
             layers[-1] = Layer(layers[-1].weights, layers[-1].bias, _MODULES[type(part)])
-        elif not (isinstance(part, Features) and not layers and part.is_flat):
+        else:
             raise UnsupportedPolicy(
                 f"A network with {type(part).__name__} cannot be stored: linear layers with ReLU or tanh can. Take "
                 "Reference.from_policy with its log-probabilities."

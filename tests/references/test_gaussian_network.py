@@ -103,6 +103,25 @@ def test_refuses_other_policies_and_networks():
         GaussianNetwork.from_policy(GaussianMLP(PLANE, gym.spaces.Box(-1.0, 1.0, (2, 2)), (4,)))
 
 
+def test_refuses_a_network_of_one_hot_observations():
+    with pytest.raises(UnsupportedPolicy, match=r"one-hot.*from_policy"):
+        GaussianNetwork.from_policy(GaussianMLP(gym.spaces.Discrete(3), BOXES["line"], (4,)))
+
+
+def test_copies_the_normalisation_of_observations():
+    torch.manual_seed(0)
+    policy = GaussianMLP(PLANE, BOXES["interval"], (8,), normalize=True)
+    rows = RNG.normal([3.0, -40.0, 0.0], [0.1, 5.0, 1.0], size=(200, 3))
+    policy.observe(rows)
+    copy = GaussianNetwork.from_policy(policy)
+    far = np.vstack((rows[:20], rows[:20] * 50.0))  # beyond ten standard deviations too
+    np.testing.assert_allclose(
+        copy.act(far, RNG, deterministic=True), policy.to_env(policy.mode(far)), rtol=1e-5, atol=1e-5
+    )
+    policy.observe(100.0 * rows)
+    assert not np.allclose(copy.act(rows, RNG, deterministic=True), policy.to_env(policy.mode(rows)), rtol=1e-3)
+
+
 def test_refuses_layers_that_do_not_fit(small):
     good = small.network()
     layer = Layer(np.ones((2, 3), np.float32), np.ones(3, np.float32))
