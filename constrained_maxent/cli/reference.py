@@ -16,8 +16,11 @@ from rich.table import Table
 
 from constrained_maxent.cli.console import console
 from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.experiments.settings import json_object
 from constrained_maxent.references import GaussianNetwork, Reference
 from constrained_maxent.references.training import TRAINING, ExpertSettings, reference_of, train_expert
+
+_EXAMPLE = '{"time_limit": 4.0}'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,10 +56,10 @@ class TrainReference:
 
     def run(self, given: frozenset[str]) -> int:
         """The exit code."""
-        kwargs = _json("env_kwargs", self.env_kwargs)
+        kwargs = json_object("env-kwargs", self.env_kwargs, example=_EXAMPLE)
         extra = TRAINING.get(self.env_id, {})
         if self.training_kwargs is not None:
-            extra = _json("training_kwargs", self.training_kwargs)
+            extra = json_object("training-kwargs", self.training_kwargs, example=_EXAMPLE)
         settings = ExpertSettings(
             timesteps=self.timesteps,
             updates_per_step=self.updates_per_step,
@@ -153,13 +156,3 @@ def _make(env_id: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
         return gym.make(env_id, **kwargs)
     except (gym.error.UnregisteredEnv, TypeError) as error:
         raise InvalidSetting(f"{env_id} cannot be made: {error}") from error
-
-
-def _json(name: str, text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InvalidSetting(f"{name}={text!r} must be a JSON object: {error}.") from error
-    if not isinstance(value, dict):
-        raise InvalidSetting(f"{name}={text!r} must be a JSON object, such as '{{\"time_limit\": 4.0}}'.")
-    return value

@@ -112,15 +112,24 @@ class TrainSettings:
 
     def environment_kwargs(self) -> dict[str, Any]:
         """The arguments of ``env_kwargs``, parsed. Raises InvalidSetting if they are no JSON object."""
-        try:
-            kwargs = json.loads(self.env_kwargs)
-        except json.JSONDecodeError as error:
-            raise InvalidSetting(f"env-kwargs={self.env_kwargs!r} is not JSON: {error}.") from error
-        if not isinstance(kwargs, dict):
-            raise InvalidSetting(
-                f"env-kwargs={self.env_kwargs!r} must be a JSON object, for example '{{\"horizon\": 50}}'."
-            )
-        return kwargs
+        return json_object("env-kwargs", self.env_kwargs, example='{"horizon": 50}')
+
+
+def json_object(option: str, text: str, *, example: str) -> dict[str, Any]:
+    """The object that an option of the command line describes.
+
+    Raises:
+        InvalidSetting: it is no JSON, or no object.
+    """
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidSetting(
+            f"{option}={text!r} is not JSON: {error}. Give a JSON object, such as '{example}'."
+        ) from error
+    if not isinstance(content, dict):
+        raise InvalidSetting(f"{option}={text!r} must be a JSON object, for example '{example}'.")
+    return content
 
 
 def _option(name: str) -> str:
