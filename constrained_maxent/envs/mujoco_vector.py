@@ -81,6 +81,7 @@ class MujocoVectorEnv(MujocoVectorBase):
         autoreset_mode: an ``AutoresetMode`` or its value: ``"NextStep"``, ``"SameStep"`` or ``"Disabled"``.
 
     Attributes:
+        timestep: time that one step takes, frame skip included [s].
         horizon: steps after which an episode is truncated, or ``None``.
         physics_errors: number of steps so far in which the simulation became unstable.
 
@@ -117,7 +118,8 @@ class MujocoVectorEnv(MujocoVectorBase):
         self.autoreset_mode = as_mode(autoreset_mode)
         check_render_mode(render_mode, self.metadata["render_modes"])
         self._simulation = MujocoSimulation(model, num_envs, frame_skip=frame_skip, threads=threads)
-        self.horizon = horizon_steps(time_limit, self._simulation.timestep)
+        self.timestep = self._simulation.timestep
+        self.horizon = horizon_steps(time_limit, self.timestep)
         if staggered_starts and self.horizon is None:
             raise InvalidSetting("staggered_starts=True spreads the copies over the episode: give a time_limit.")
         self.num_envs = n = self._simulation.n
@@ -125,7 +127,7 @@ class MujocoVectorEnv(MujocoVectorBase):
         self.metadata = {
             **self.metadata,
             "autoreset_mode": self.autoreset_mode,
-            "render_fps": frame_rate(self._simulation.timestep),
+            "render_fps": frame_rate(self.timestep),
         }
         self.single_observation_space = observation_space
         self.single_action_space = control_space(self._simulation.model)

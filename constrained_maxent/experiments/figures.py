@@ -100,13 +100,11 @@ def roll_out(
     kwargs = {**settings.environment_kwargs(), "staggered_starts": False, "autoreset_mode": "NextStep"}
     limits: dict[str, Any] = {"episodes_per_batch": None, "steps_per_batch": None}
     fresh = replace(settings, env_kwargs=json.dumps(kwargs), **limits)
+    bare: Any = agent.env.unwrapped
+    timestep: float = bare.timestep
     if seconds is not None:
-        with closing(make_environment(env_id, replace(fresh, num_envs=1))) as env:
-            bare: Any = env.unwrapped
-            n_episodes = max(1, math.ceil(seconds / (bare.horizon * _timestep(env)))) if bare.horizon else 1
+        n_episodes = max(1, math.ceil(seconds / (bare.horizon * timestep))) if bare.horizon else 1
     with closing(make_environment(env_id, replace(fresh, num_envs=n_episodes))) as env:
-        bare = env.unwrapped
-        timestep = _timestep(env)
         n_steps = bare.horizon or math.ceil((seconds or UNLIMITED_EPISODE) / timestep)
         inner, rng = below_tracker(env, agent), np.random.default_rng(seed)
         observations, infos = inner.reset(seed=seed)
@@ -156,14 +154,6 @@ def scene_of(env: Environment) -> CartpoleScene | PointMassScene | None:
 
         return PointMassScene(model=bare.model)
     return None
-
-
-def _timestep(env: VectorEnv) -> float:
-    """Time between two states [s]."""
-    bare: Any = env.unwrapped
-    bare.reset(seed=0)
-    bare.step(np.zeros(bare.action_space.shape, dtype=np.float32))
-    return float(bare.states.time[0])
 
 
 def _pictures(folder: RunFolder, env_id: str, settings: TrainSettings, agent: PGP) -> dict[Path, Figure]:
