@@ -1,6 +1,5 @@
 """``cmaxent reference``: a short training, what its file tells, and what it refuses."""
 
-import builtins
 import json
 import re
 
@@ -62,15 +61,8 @@ def test_refuses(cmaxent, arguments, message):
     assert "Traceback" not in err
 
 
-def test_says_what_to_install(cmaxent, monkeypatch):
-    original = builtins.__import__
-
-    def without(name, *arguments, **keywords):
-        if name.startswith("stable_baselines3"):
-            raise ImportError(f"No module named {name!r}")
-        return original(name, *arguments, **keywords)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+@pytest.mark.usefixtures("without_stable_baselines")
+def test_says_what_to_install(cmaxent):
     code, _, err = cmaxent("reference", "train", "PointMass-v0")
     assert code == 2
     assert 'pip install "constrained-maxent[sb3]"' in err

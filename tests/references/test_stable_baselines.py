@@ -1,7 +1,5 @@
 """Models of Stable-Baselines3: log-probabilities and actions are its own."""
 
-import builtins
-
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -87,14 +85,7 @@ def test_refuses_other_models(make, message):
         network_of(make())
 
 
-def test_says_what_to_install(monkeypatch):
-    original = builtins.__import__
-
-    def without(name, *arguments, **keywords):
-        if name.startswith("stable_baselines3"):
-            raise ImportError(f"No module named {name!r}")
-        return original(name, *arguments, **keywords)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+@pytest.mark.usefixtures("without_stable_baselines")
+def test_says_what_to_install():
     with pytest.raises(DependencyNotInstalled, match=r'pip install "constrained-maxent\[sb3\]"'):
         network_of(object())
