@@ -55,7 +55,7 @@ def profile(preset: str, *, steps: int, num_envs: int, iterations: int, seed: in
     clock = Clock()
     clock.watch("simulation", env.unwrapped, "step")
     clock.watch("density", tracker, "close", "points")
-    clock.watch("acting", agent.policy, "sample_with_log_prob", "to_env")
+    clock.watch("acting", agent.learner, "sample_with_log_prob", "to_env")
     clock.watch("update", agent, "_update")
     agent.learn(iterations=1 + -(-tracker.estimator.buffer_size // steps))
     rows: list[dict[str, float]] = []

@@ -22,7 +22,7 @@ from constrained_maxent.errors import CheckpointMismatch, DamagedCheckpoint, Inv
 if TYPE_CHECKING:
     from constrained_maxent.agents.pgp import PGP
 
-FORMAT = 3
+FORMAT = 4
 """Version of the file's layout. Files of another version are refused by name."""
 
 Agent = TypeVar("Agent", bound="PGP")
@@ -42,7 +42,8 @@ def save(path: str | PathLike[str], agent: PGP) -> None:
         "seed": agent.seed,
         "iteration": agent.iteration,
         "timesteps": agent.timesteps,
-        "policy": agent.policy.state_dict(),
+        "learner": agent.learner.state_dict(),
+        "average": None if agent._average is None else agent._average.state_dict(),
         "optimizer": agent.optimizer.state_dict(),
         "updates": agent._updates,
         "centre": dict(enumerate(agent._centre)),
@@ -107,13 +108,15 @@ def load(path: str | PathLike[str], env: Environment, kind: type[Agent], *, devi
         agent.settings = settings
         # Not even what is left out on purpose may come from the environment now.
         agent.hyperparameters = Hyperparameters(**{name: getattr(complete, name) for name in chosen})
-        agent.policy.load_state_dict(content["policy"])
+        agent.learner.load_state_dict(content["learner"])
+        if agent._average is not None:
+            agent._average.load_state_dict(content["average"])
         agent.optimizer.load_state_dict(content["optimizer"])
         if agent.critic is not None:
             agent.critic.load_state_dict(content["critic"])
             agent.critic.optimizer.load_state_dict(content["critic_optimizer"])
         agent._rng.bit_generator.state = json.loads(content["random"])
-        agent.policy.changed()
+        agent.learner.changed()
         agent._updates = int(content["updates"])
         agent._centre = _centre(agent, content["centre"])
         agent.iteration, agent.timesteps = int(content["iteration"]), int(content["timesteps"])
@@ -128,7 +131,7 @@ def load(path: str | PathLike[str], env: Environment, kind: type[Agent], *, devi
 
 def _centre(agent: PGP, stored: Mapping[int, torch.Tensor]) -> list[torch.Tensor]:
     """The proximal term's centre on the policy's device; empty, or of the shapes of its parameters."""
-    parameters = list(agent.policy.parameters())
+    parameters = list(agent.learner.parameters())
     if stored and [stored[i].shape for i in range(len(stored))] != [parameter.shape for parameter in parameters]:
         raise ValueError("The centre of the proximal term has other shapes than the policy.")
     return [stored[i].to(parameters[i].device, parameters[i].dtype) for i in range(len(stored))]

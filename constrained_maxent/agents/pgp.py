@@ -12,9 +12,10 @@ import numpy as np
 import torch
 
 from constrained_maxent.agents import checkpoints
+from constrained_maxent.agents.averaging import PolicyAverage
 from constrained_maxent.agents.critic import Critic
 from constrained_maxent.agents.natural import NaturalGradient
-from constrained_maxent.agents.policies import CategoricalMLP, TabularSoftmax, is_table, make_policy
+from constrained_maxent.agents.policies import CategoricalMLP, Policy, TabularSoftmax, is_table, make_policy
 from constrained_maxent.agents.progress import Progress
 from constrained_maxent.agents.returns import (
     generalised_advantages,
@@ -88,6 +89,7 @@ class PGP:
     Attributes:
         settings: what was given.
         hyperparameters: what it runs with.
+        learner: the policy that collects batches and climbs.
 
     >>> import gymnasium as gym
     >>> import constrained_maxent
@@ -138,20 +140,26 @@ class PGP:
             )
             critic = Critic(spaces[0], chosen) if chosen.baseline == "critic" else None
         try:
-            self.policy = policy.to(settings.device)
+            self.learner = policy.to(settings.device)
             self.critic = None if critic is None else critic.to(settings.device)
         except (RuntimeError, AssertionError) as error:
             raise InvalidSetting(f"device={settings.device!r} cannot be used here ({error}): take 'cpu'.") from error
+        self._average = PolicyAverage(self.learner, chosen.averaging) if chosen.averaging > 0.0 else None
         self.optimizer = self._make_optimizer()
+
+    @property
+    def policy(self) -> Policy:
+        """What the agent has learnt: the learner, or with ``averaging`` the mean of its last iterates."""
+        return self.learner if self._average is None else self._average.policy
 
     def _make_optimizer(self) -> torch.optim.Optimizer:
         kind, rate = self.hyperparameters.optimizer, self.hyperparameters.learning_rate
         if kind == "natural":
-            assert isinstance(self.policy, TabularSoftmax), "settings were checked"
+            assert isinstance(self.learner, TabularSoftmax), "settings were checked"
             tracker = find_tracker(self.env)
-            return NaturalGradient(self.policy, tracker, lr=rate, damping=self.hyperparameters.damping)
+            return NaturalGradient(self.learner, tracker, lr=rate, damping=self.hyperparameters.damping)
         optimizer: type[Any] = torch.optim.Adam if kind == "adam" else torch.optim.SGD
-        made: torch.optim.Optimizer = optimizer(self.policy.parameters(), lr=rate)
+        made: torch.optim.Optimizer = optimizer(self.learner.parameters(), lr=rate)
         return made
 
     # Learning.
@@ -203,7 +211,7 @@ class PGP:
         natural = self.optimizer if isinstance(self.optimizer, NaturalGradient) else None
         if natural is not None:
             natural.before_batch()
-        rollout = self._collector.collect(self.policy, self._rng)
+        rollout = self._collector.collect(self.learner, self._rng)
         if natural is not None and len(rollout.rows):
             natural.after_batch(rollout)
         # Whole episodes: the next batch starts afresh, with the new policy from its first step on.
@@ -232,9 +240,9 @@ class PGP:
         for group in self.optimizer.param_groups:
             group["lr"] = self._learning_rate()
         if chosen.proximal_weight > 0.0 and self._updates % chosen.inner_iterations == 0:
-            self._centre = [parameter.detach().clone() for parameter in self.policy.parameters()]
+            self._centre = [parameter.detach().clone() for parameter in self.learner.parameters()]
         norm = update_policy(
-            self.policy,
+            self.learner,
             self.optimizer,
             chosen,
             rollout.rows,
@@ -249,7 +257,9 @@ class PGP:
             # Before the fit: the next batch asks for values in this normalisation.
             self.critic.observe(rollout.rows)
             critic_loss = self.critic.fit(rollout.rows, return_t, self._rng)
-        self.policy.observe(rollout.rows)
+        self.learner.observe(rollout.rows)
+        if self._average is not None:
+            self._average.update(self.learner)
         return norm, critic_loss
 
     def _learning_rate(self) -> float:

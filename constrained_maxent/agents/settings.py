@@ -38,6 +38,9 @@ class PGPSettings:
     """ρ̂ of the proximal point method (Algorithm 2): a pull of ρ̂ (θ - centre) back to a centre [nats]. Usual: 0."""
     inner_iterations: int | None = None
     """T_in, batches until that centre moves to where θ is. Usual: 50."""
+    averaging: float | None = None
+    """How much of the average of past iterates each new one leaves, in [0, 1). That average is the policy that predicts
+    and is evaluated; the last iterate collects the batches. Usual: 0, no average."""
     projection_radius: float | None = None
     """R of the projection of θ onto [-R, R] after each step; tables only. Usual: none, inf."""
     return_discount: float | None = None
@@ -85,6 +88,7 @@ class PGPSettings:
         for name in ("projection_radius", "max_gradient_norm", "clip_range"):
             self._require(name, lambda value: _is_number(value) and value > 0.0, "a number above 0; inf for no limit")
         self._require("return_discount", lambda value: _is_number(value) and 0.0 < value <= 1.0, "in (0, 1]")
+        self._require("averaging", lambda value: _is_number(value) and 0.0 <= value < 1.0, "in [0, 1)")
         self._require("gae_lambda", lambda value: _is_number(value) and 0.0 <= value <= 1.0, "in [0, 1]")
         for name in ("critic_steps", "critic_batch_size", "epochs", "decay_iterations", "inner_iterations"):
             self._require(name, _is_count, "a whole number of at least 1")
@@ -121,6 +125,7 @@ class Hyperparameters:
     damping: float
     proximal_weight: float
     inner_iterations: int
+    averaging: float
     projection_radius: float
     return_discount: float | None
     baseline: Baseline
@@ -143,6 +148,7 @@ _BOTH: dict[str, Any] = {
     "damping": 0.01,
     "proximal_weight": 0.0,
     "inner_iterations": 50,
+    "averaging": 0.0,
     "projection_radius": math.inf,
     "return_discount": None,
     "gae_lambda": 0.95,

@@ -361,7 +361,7 @@ class TestRefused:
     @pytest.mark.parametrize("how", ["torch", "pickle"])
     def test_code_is_not_executed(self, tmp_path, how):
         path, victim = tmp_path / "agent.pt", tmp_path / "victim"
-        content = {"format": 3, "policy": Bomb(str(victim))}
+        content = {"format": 4, "learner": Bomb(str(victim))}
         if how == "torch":
             torch.save(content, path)
         else:
@@ -384,10 +384,10 @@ class TestRefused:
         torch.save({key: value for key, value in content.items() if value is not Ellipsis}, path)
 
     def test_another_format(self, saved):
-        for other in (1, 2, 4):
+        for other in (1, 2, 3, 5):
             self.edit(saved, format=other)
             message = self.check(saved, CheckpointMismatch, f"format {other}")
-            assert "reads 3" in message
+            assert "reads 4" in message
 
     def test_another_agent(self, saved):
         class Other(PGP):
@@ -459,7 +459,7 @@ class TestRefused:
             "hyperparameters",
             "seed",
             "iteration",
-            "policy",
+            "learner",
             "optimizer",
             "random",
             "wrappers",
@@ -491,8 +491,8 @@ class TestRefused:
             {"hyperparameters": "{}"},
             {"hyperparameters": '{"lr": 1}'},
             {"random": "{}"},
-            {"policy": {"theta": torch.zeros(3)}},
-            {"policy": None},
+            {"learner": {"theta": torch.zeros(3)}},
+            {"learner": None},
             {"environment": {"moon": "full"}},
             {"iteration": "many"},
             {"wrappers": {"terms": ["objective", "cost"]}},
