@@ -9,11 +9,14 @@ from pathlib import Path
 from rich.table import Table
 
 from constrained_maxent.cli.console import INTERRUPTED, console
+from constrained_maxent.evaluation import Estimate, over_seeds
 from constrained_maxent.experiments.control_study import (
+    EXPERT,
     STUDIES,
     CaseResult,
     StudyName,
     draw_curves,
+    expert_figures,
     run_study,
     write_table,
 )
@@ -54,22 +57,26 @@ class ReproduceControl:
                 console.print("Interrupted. The same command goes on from here.")
                 return INTERRUPTED
             table, figure = self.out / f"{name}.csv", self.out / f"{name}.png"
-            write_table(table, study, results)
+            expert = expert_figures(study, seeds=len(results[0].evaluations))
+            write_table(table, study, results, expert)
             draw_curves(figure, study, folder, seeds=len(results[0].evaluations))
-            console.print(_table(study.name, results))
+            console.print(_table(study.name, results, expert))
             console.print(f"{time.perf_counter() - begun:.0f} s", highlight=False)
             for path in (table, figure):
                 console.print(str(path), soft_wrap=True)
         return 0
 
 
-def _table(name: str, results: list[CaseResult]) -> Table:
+def _table(name: str, results: list[CaseResult], expert: list[dict[str, Estimate]]) -> Table:
     seeds = len(results[0].evaluations)
     table = Table(title=f"{name}, fresh episodes, mean of {seeds} seeds with its 95 % interval")
     table.add_column("")
     for result in results:
         table.add_column(result.case.label, justify="right")
     figures = [result.figures() for result in results]
+    if expert:
+        table.add_column(EXPERT, justify="right")
+        figures.append(over_seeds(expert))
     for figure in dict.fromkeys(figure for found in figures for figure in found):
         table.add_row(figure, *(str(found[figure]) if figure in found else "" for found in figures))
     table.add_row("training, longest (s)", *(f"{max(result.seconds):.0f}" for result in results))

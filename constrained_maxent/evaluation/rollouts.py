@@ -59,11 +59,7 @@ class RolloutEvaluation:
             figures[f"{name}, maximum"] = Estimate.exactly(cost.maximum)
             figures[f"{name}, share of episodes above 0"] = cost.violated
         if self.states is not None:
-            figures["state entropy (nats)"] = self.states.entropy
-            if self.states.coverage is not None:
-                figures["grid cells visited, share"] = Estimate.exactly(self.states.coverage.share)
-                figures["outside the grid, share of steps"] = Estimate.exactly(self.states.coverage.outside)
-            figures |= {f"{name}, share of steps": share for name, share in self.states.events.items()}
+            figures |= self.states.figures()
         return figures | {"episode length (steps)": self.length}
 
     def to_json(self) -> dict[str, Any]:

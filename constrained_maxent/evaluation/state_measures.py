@@ -66,6 +66,14 @@ class StateEvaluation:
     coverage: Coverage | None
     events: Mapping[str, Estimate]
 
+    def figures(self) -> dict[str, Estimate]:
+        """Everything measured, by the names that tables have."""
+        figures = {"state entropy (nats)": self.entropy}
+        if self.coverage is not None:
+            figures["grid cells visited, share"] = Estimate.exactly(self.coverage.share)
+            figures["outside the grid, share of steps"] = Estimate.exactly(self.coverage.outside)
+        return figures | {f"{name}, share of steps": share for name, share in self.events.items()}
+
 
 def evaluate_states(
     batch: Batch, measures: StateMeasures, *, wrapped: Sequence[int] = (), seed: int

@@ -37,7 +37,14 @@ _SHARED: dict[str, dict[str, Any]] = {
         "scale": "normalised",
         "over": "state-action",
         "estimator": {**estimator_config(GaussianMixture(n_components=16)), "buffer_size": 16_000},
-        "agent": {"return_discount": 0.99, "learning_rate": 1e-3, "final_learning_rate": 3e-5},
+        # Iterates swing between over-exploring and over-obeying: what is shown is their average.
+        "agent": {
+            "return_discount": 0.99,
+            "learning_rate": 1e-3,
+            "final_learning_rate": 3e-5,
+            "averaging": 0.9,
+            "hidden_sizes": [128, 128],
+        },
     },
     # The paper's table of training parameters.
     "paper": {
@@ -58,6 +65,7 @@ _SHARED: dict[str, dict[str, Any]] = {
             "clip_range": math.inf,
             "learning_rate": 3e-4,
             "max_gradient_norm": 1.0,
+            "averaging": 0.0,
             "hidden_sizes": [256, 256],
             "critic_learning_rate": 3e-4,
             "critic_steps": 10,
@@ -260,5 +268,5 @@ def _make(
 def _penalty(preset: str, beta: float | None, iterations: int) -> Penalty:
     if beta is None and preset == "default":
         # Little at first: an agent that is punished before it has seen anything stays where it is.
-        return AdaptiveLagrangian(3.0, 20.0, iterations)
+        return AdaptiveLagrangian(3.0, 200.0, iterations)
     return Quadratic(10.0 if beta is None else beta)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,16 +10,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import gymnasium as gym
 import numpy as np
 from joblib import Parallel, delayed
 
 from constrained_maxent.atomic import replacing
 from constrained_maxent.errors import InvalidRun, InvalidSetting
 from constrained_maxent.evaluation import Estimate, over_seeds
+from constrained_maxent.evaluation.state_measures import STATE_MEASURES, evaluate_states
 from constrained_maxent.experiments.evaluation import RunEvaluation, evaluate_run
 from constrained_maxent.experiments.run_folder import RunFolder
 from constrained_maxent.experiments.settings import TrainSettings
 from constrained_maxent.experiments.training import one_thread, resume, train
+from constrained_maxent.occupancy import Weighting
+from constrained_maxent.occupancy.horizon import find_horizon
+from constrained_maxent.references import shipped
+from constrained_maxent.references.rollouts import roll_out
 
 if TYPE_CHECKING:
     from constrained_maxent.reporting import Curve
@@ -29,6 +36,9 @@ CARTPOLE, POINT_MASS = "SafeCartpole-PGP-v0", "PointMass-PGP-v0"
 
 EPISODES = 64
 """Fresh episodes that each last policy is evaluated on."""
+
+EXPERT = "the expert"
+"""What tables call it."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +64,7 @@ class Study:
         cases: in the order of tables.
         seeds: how many, unless something else is asked for.
         curves: columns of ``metrics.csv`` to draw, with what to write beside the axis.
+        expert: environment whose shipped reference stands beside the cases, if any.
     """
 
     name: StudyName
@@ -61,6 +72,7 @@ class Study:
     cases: Sequence[Case]
     seeds: int
     curves: Mapping[str, str] = field(default_factory=dict)
+    expert: str | None = None
 
 
 def _settings(preset: Literal["default", "paper"], *, evaluate_every: int, **given: Any) -> TrainSettings:
@@ -102,6 +114,7 @@ STUDIES: Mapping[StudyName, Study] = {
         [Case(f"r_max = {r_max}", _settings("default", evaluate_every=5, r_max=r_max)) for r_max in (2, 20, 200)],
         3,
         _STATES | {"constraint_imitation": "KL to the reference - r_max (nats)"},
+        expert="PointMass-v0",
     ),
 }
 
@@ -199,17 +212,43 @@ def _finished(env_id: str, settings: TrainSettings, folder: RunFolder) -> tuple[
     return float(summary["seconds"]), evaluate_run(folder, n_episodes=EPISODES)
 
 
-def write_table(path: Path, study: Study, results: Sequence[CaseResult]) -> None:
-    """One row for each run: case, seed, seconds of training, and every figure of ``cmaxent evaluate``."""
-    names = list(dict.fromkeys(name for result in results for name in result.figures()))
+def expert_figures(study: Study, *, seeds: int) -> list[dict[str, Estimate]]:
+    """How the states of the expert itself measure, by the names of ``cmaxent evaluate``; one entry for each seed.
+
+    As many fresh episodes as every last policy is evaluated on. Empty where the study has no expert.
+    """
+    if study.expert is None:
+        return []
+    policy, measures = shipped(study.expert).policy, STATE_MEASURES[study.expert]
+    assert policy is not None, "the references of this package have one"
+    figures = []
+    for seed in range(seeds):
+        with contextlib.closing(gym.make(study.expert)) as env:
+            weighting = Weighting(1.0, find_horizon(env))
+            rolled = roll_out(policy, env, n_episodes=EPISODES, weighting=weighting, state="state", seed=seed)
+        figures.append(evaluate_states(rolled.batch, measures, seed=seed).figures())
+    return figures
+
+
+def write_table(
+    path: Path, study: Study, results: Sequence[CaseResult], expert: Sequence[Mapping[str, Estimate]] = ()
+) -> None:
+    """One row for each run, then the expert: case, seed, seconds of training, every figure of ``cmaxent evaluate``."""
+    names = list(
+        dict.fromkeys(name for found in [result.figures() for result in results] + [*expert] for name in found)
+    )
     with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["study", "case", "seed", "seconds", *names])
-        for result in results:
-            for seed, (seconds, evaluation) in enumerate(zip(result.seconds, result.evaluations, strict=True)):
-                figures = evaluation.rollouts.figures()
-                row = [f"{figures[name].mean:.6g}" if name in figures else "" for name in names]
-                writer.writerow([study.name, result.case.label, seed, f"{seconds:.1f}", *row])
+        rows: list[tuple[str, int, str, Mapping[str, Estimate]]] = [
+            (result.case.label, seed, f"{seconds:.1f}", evaluation.rollouts.figures())
+            for result in results
+            for seed, (seconds, evaluation) in enumerate(zip(result.seconds, result.evaluations, strict=True))
+        ]
+        rows += [(EXPERT, seed, "", figures) for seed, figures in enumerate(expert)]
+        for label, seed, seconds, figures in rows:
+            measured = [f"{figures[name].mean:.6g}" if name in figures else "" for name in names]
+            writer.writerow([study.name, label, seed, seconds, *measured])
 
 
 def draw_curves(path: Path, study: Study, folder: Path, *, seeds: int) -> None:

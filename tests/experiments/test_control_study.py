@@ -4,15 +4,26 @@ import csv
 import json
 from dataclasses import replace
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
 from constrained_maxent import reporting
 from constrained_maxent.errors import InvalidRun, InvalidSetting
+from constrained_maxent.evaluation.state_measures import STATE_MEASURES
 from constrained_maxent.experiments import control_study
-from constrained_maxent.experiments.control_study import STUDIES, Case, Study, draw_curves, run_study, write_table
+from constrained_maxent.experiments.control_study import (
+    STUDIES,
+    Case,
+    Study,
+    draw_curves,
+    expert_figures,
+    run_study,
+    write_table,
+)
 from constrained_maxent.experiments.run_folder import RunFolder
 from constrained_maxent.experiments.settings import TrainSettings
+from constrained_maxent.references import shipped
 from constrained_maxent.reporting import curves_figure
 
 
@@ -141,3 +152,42 @@ def test_the_studies_are_those_of_the_paper():
     assert limits == [2.0, 1.5, 1.5]
     assert [json.loads(case.settings.env_kwargs)["r_max"] for case in STUDIES["point-mass"].cases] == [2, 20, 200]
     assert {case.settings.preset for case in STUDIES["cartpole-paper"].cases} == {"paper"}
+
+
+class TestExpert:
+    @pytest.fixture
+    def imitation(self, monkeypatch):
+        monkeypatch.setattr(control_study, "EPISODES", 2)
+        return replace(STUDIES["point-mass"], cases=[])
+
+    def test_it_is_measured_as_a_policy_is(self, imitation):
+        """The same two episodes by hand, one environment step after the other."""
+        reference, measures = shipped("PointMass-v0"), STATE_MEASURES["PointMass-v0"]
+        (figures,) = expert_figures(imitation, seeds=1)
+        env, rng, states = gym.make("PointMass-v0"), np.random.default_rng(0), []
+        for seed in (0, None):
+            observation, info = env.reset(seed=seed)
+            done = False
+            while not done:
+                states.append(info["state"])
+                observation, _, terminated, truncated, info = env.step(reference.policy.act(observation[None], rng)[0])
+                done = terminated or truncated
+        assert len(states) == 2000
+        share = measures.grid.coverage(np.array(states)).share
+        assert figures["grid cells visited, share"].mean == pytest.approx(share)
+
+    def test_it_stands_in_the_table(self, imitation, tmp_path):
+        expert = expert_figures(imitation, seeds=2)
+        write_table(tmp_path / "table.csv", imitation, [], expert)
+        with (tmp_path / "table.csv").open() as file:
+            rows = list(csv.DictReader(file))
+        assert [(row["case"], row["seed"], row["seconds"]) for row in rows] == [
+            ("the expert", "0", ""),
+            ("the expert", "1", ""),
+        ]
+        for row, figures in zip(rows, expert, strict=True):
+            assert float(row["state entropy (nats)"]) == pytest.approx(figures["state entropy (nats)"].mean, rel=1e-5)
+        assert rows[0]["state entropy (nats)"] != rows[1]["state entropy (nats)"]
+
+    def test_other_studies_have_none(self):
+        assert expert_figures(STUDIES["cartpole"], seeds=3) == []
