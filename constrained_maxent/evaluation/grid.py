@@ -15,15 +15,18 @@ from constrained_maxent.types import IntArray, as_array, require_finite
 
 @dataclass(frozen=True)
 class Coverage:
-    """What was visited of a grid.
+    r"""What was visited of a grid.
 
     Attributes:
         share: of all the grid's cells, those with at least one state in them.
+        effective: share of all cells that, visited equally often, would have the entropy of the visits' frequencies:
+            :math:`\exp(-\sum_i p_i \log p_i)` cells, Hill's number of order 1. One visit on the way hardly counts.
         outside: share of the states that lie in no cell.
         n_states: how many states were looked at, those outside included.
     """
 
     share: float
+    effective: float
     outside: float
     n_states: int
 
@@ -40,7 +43,7 @@ class Grid:
         InvalidSetting: bounds and cells differ in number, a box without extent, or fewer than one cell.
 
     >>> Grid((0.0, -1.0), (4.0, 1.0), (4, 2)).coverage([[0.5, 0.5], [0.9, 0.1], [4.0, -1.0], [4.1, 0.0]])
-    Coverage(share=0.25, outside=0.25, n_states=4)
+    Coverage(share=0.25, effective=0.23..., outside=0.25, n_states=4)
     """
 
     low: Sequence[float]
@@ -93,5 +96,12 @@ class Grid:
         numbers = self.cells_of(states)
         if not len(numbers):
             raise InvalidData("Coverage is that of at least one state.")
-        visited = np.unique(numbers[numbers >= 0])
-        return Coverage(len(visited) / self.n_cells, float((numbers < 0).mean()), len(numbers))
+        _, visits = np.unique(numbers[numbers >= 0], return_counts=True)
+        frequencies = visits / max(visits.sum(), 1)
+        effective = math.exp(-(frequencies * np.log(frequencies)).sum()) if len(visits) else 0.0
+        return Coverage(
+            share=len(visits) / self.n_cells,
+            effective=effective / self.n_cells,
+            outside=float((numbers < 0).mean()),
+            n_states=len(numbers),
+        )

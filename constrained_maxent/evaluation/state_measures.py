@@ -71,6 +71,7 @@ class StateEvaluation:
         figures = {"state entropy (nats)": self.entropy}
         if self.coverage is not None:
             figures["grid cells visited, share"] = Estimate.exactly(self.coverage.share)
+            figures["effective grid cells, share"] = Estimate.exactly(self.coverage.effective)
             figures["outside the grid, share of steps"] = Estimate.exactly(self.coverage.outside)
         return figures | {f"{name}, share of steps": share for name, share in self.events.items()}
 

@@ -81,7 +81,7 @@ CARTPOLE_PRESETS = {
 }
 
 POINT_MASS_PRESETS = {
-    "default": _SHARED["default"] | {"iterations": 60},
+    "default": _SHARED["default"] | {"iterations": 150},
     "paper": _SHARED["paper"] | {"iterations": 1000},
 }
 
@@ -130,7 +130,7 @@ def make_cartpole(
         InvalidSetting: unknown preset, or values out of range.
     """
     settings = settings_of(CARTPOLE_PRESETS, preset, iterations=iterations)
-    penalty = _penalty(preset, beta, settings["iterations"])
+    penalty = _penalty(preset, beta, settings["iterations"], final_rate=200.0)
     return _make(
         envs.SafeCartpole if num_envs is None else envs.SafeCartpoleVector,
         {"cost": Constraint(LinearCost("cost", limit=limit), penalty)},
@@ -199,7 +199,7 @@ def make_point_mass(
     )
     if r_max is None:
         return stack
-    penalty = _penalty(preset, beta, settings["iterations"])
+    penalty = _penalty(preset, beta, settings["iterations"], final_rate=60.0)
     return imitate(stack, r_max=r_max, penalty=penalty, reference=reference)
 
 
@@ -265,8 +265,8 @@ def _make(
     )
 
 
-def _penalty(preset: str, beta: float | None, iterations: int) -> Penalty:
+def _penalty(preset: str, beta: float | None, iterations: int, *, final_rate: float) -> Penalty:
     if beta is None and preset == "default":
         # Little at first: an agent that is punished before it has seen anything stays where it is.
-        return AdaptiveLagrangian(3.0, 200.0, iterations)
+        return AdaptiveLagrangian(3.0, final_rate, iterations)
     return Quadratic(10.0 if beta is None else beta)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import entropy
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
 from constrained_maxent.evaluation import Coverage, Grid
@@ -18,14 +19,15 @@ def test_cells():
 def test_what_is_outside_is_in_no_cell():
     states = [[-0.01, 0.0], [4.01, 0.0], [1.0, 1.01], [1.0, -9.0], [1.0, 0.5]]
     assert GRID.cells_of(states).tolist() == [-1, -1, -1, -1, 3]
-    assert GRID.coverage(states) == Coverage(share=1 / 8, outside=4 / 5, n_states=5)
-    assert GRID.coverage([[9.0, 9.0]]) == Coverage(share=0.0, outside=1.0, n_states=1)
+    assert GRID.coverage(states) == Coverage(share=1 / 8, effective=1 / 8, outside=4 / 5, n_states=5)
+    assert GRID.coverage([[9.0, 9.0]]) == Coverage(share=0.0, effective=0.0, outside=1.0, n_states=1)
 
 
 def test_every_cell_once():
     centres = np.stack(np.meshgrid(np.arange(4) + 0.5, [-0.5, 0.5], indexing="ij"), axis=-1).reshape(-1, 2)
     assert GRID.cells_of(centres).tolist() == list(range(8))
     assert GRID.coverage(centres).share == 1.0
+    assert GRID.coverage(centres).effective == pytest.approx(1.0)
     assert (GRID.n_coordinates, GRID.n_cells) == (2, 8)
 
 
@@ -35,6 +37,7 @@ def test_agrees_with_numpys_histogram():
     counts = np.histogramdd(states, bins=cells, range=list(zip(low, high, strict=True)))[0]
     coverage = Grid(low, high, cells).coverage(states)
     assert coverage.share == np.count_nonzero(counts) / (8 * 8 * 12)
+    assert coverage.effective == pytest.approx(np.exp(entropy(counts.ravel())) / (8 * 8 * 12))
     assert coverage.outside == pytest.approx(1.0 - counts.sum() / 500)
 
 

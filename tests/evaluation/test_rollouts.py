@@ -211,7 +211,7 @@ class TestByHand:
         assert cost.maximum == 0.5
         assert found.constraints["budget"].mean == pytest.approx(1 / 12 - 0.1)
         # The states in which actions are taken are 0 and 1, each half of the time.
-        assert found.states.coverage == Coverage(share=2 / 4, outside=0.0, n_states=12)
+        assert found.states.coverage == Coverage(share=2 / 4, effective=pytest.approx(2 / 4), outside=0.0, n_states=12)
         assert found.states.events["late"] == Estimate(0.5, 0.5, 0.5)
         assert found.states.units == ("beat",)
         assert found.length == Estimate(2.0, 2.0, 2.0)
@@ -227,6 +227,7 @@ class TestByHand:
             "cost, share of episodes above 0",
             "state entropy (nats)",
             "grid cells visited, share",
+            "effective grid cells, share",
             "outside the grid, share of steps",
             "late, share of steps",
             "episode length (steps)",
@@ -234,7 +235,12 @@ class TestByHand:
         assert figures["cost, maximum"] == Estimate(0.5, 0.5, 0.5)
         plain = json.loads(json.dumps(found.to_json()))
         assert plain["costs"]["cost"]["violated"]["mean"] == pytest.approx(1 / 3)
-        assert plain["states"]["coverage"] == {"share": 0.5, "outside": 0.0, "n_states": 12}
+        assert plain["states"]["coverage"] == {
+            "share": 0.5,
+            "effective": pytest.approx(0.5),
+            "outside": 0.0,
+            "n_states": 12,
+        }
 
     @pytest.mark.parametrize("n_iterations", [0, 2])
     def test_training_goes_on_as_if_nothing_had_happened(self, beats, n_iterations):

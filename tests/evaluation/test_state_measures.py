@@ -54,7 +54,13 @@ class TestCoverage:
         assert CARTPOLE.grid.n_cells == 8 * 8 * 12 * 12
         states = [[0.1, 0.1, 0.1, 0.1], [0.2, 0.2, 0.2, 0.2], [-0.1, 0.1, 0.1, 0.1], [2.1, 0.0, 0.0, 0.0]]
         found = evaluate_states(batch_of(states, [4]), CARTPOLE, seed=0)
-        assert found.coverage == Coverage(share=2 / 9216, outside=1 / 4, n_states=4)
+        assert found.coverage == Coverage(
+            share=2 / 9216,
+            # The frequencies are 2/3 and 1/3.
+            effective=pytest.approx(1.5 ** (2 / 3) * 3 ** (1 / 3) / 9216),
+            outside=1 / 4,
+            n_states=4,
+        )
 
     @pytest.mark.parametrize("turns", [0, 1, -3])
     def test_angles_are_wrapped(self, turns):
@@ -77,9 +83,9 @@ class TestCoverage:
         batch = batch_of(np.arange(100) + 0.5, [50, 50])
         found = evaluate_states(batch, line, seed=0)
         # Each state has a cell of its own, so 30 different ones fill 30 cells.
-        assert found.coverage == Coverage(share=0.3, outside=0.0, n_states=30)
+        assert found.coverage == Coverage(share=0.3, effective=pytest.approx(0.3), outside=0.0, n_states=30)
         all_of_them = evaluate_states(batch, StateMeasures(grid=line.grid), seed=0)
-        assert all_of_them.coverage == Coverage(share=1.0, outside=0.0, n_states=100)
+        assert all_of_them.coverage == Coverage(share=1.0, effective=pytest.approx(1.0), outside=0.0, n_states=100)
 
     def test_needs_the_grids_coordinates(self):
         with pytest.raises(InvalidData, match=r"shape \(n, 4\)"):
