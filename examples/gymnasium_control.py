@@ -160,7 +160,15 @@ def train(
 ) -> tuple[RolloutEvaluation, RolloutEvaluation]:
     """What fresh episodes of the untrained and of the trained policy show."""
     env = make(task, constrained=constrained)
-    agent = cmx.agents.PGP(env, seed=seed, return_discount=0.99, learning_rate=1e-3)
+    agent = cmx.agents.PGP(
+        env,
+        seed=seed,
+        return_discount=0.99,
+        learning_rate=1e-3,
+        final_learning_rate=1e-4,
+        decay_iterations=max(iterations, 1),
+        averaging=0.9,  # the last iterate alone swings from batch to batch
+    )
     measures = StateMeasures(grid=task.grid)
     before = evaluate_rollouts(env, agent, n_episodes=n_episodes, seed=1_000_000, measures=measures)
     agent.learn(iterations=iterations, progress_bar=progress_bar)

@@ -130,7 +130,9 @@ def make_cartpole(
         InvalidSetting: unknown preset, or values out of range.
     """
     settings = settings_of(CARTPOLE_PRESETS, preset, iterations=iterations)
-    penalty = _penalty(preset, beta, settings["iterations"], final_rate=200.0)
+    # Where the rail hardly lets a cart pass the limit, the largest violation is a thousandth of a millimetre: with that
+    # as its unit, the penalty would shake the policy for nothing.
+    penalty = _penalty(preset, beta, settings["iterations"], final_rate=200.0, least_violation=1e-3)
     return _make(
         envs.SafeCartpole if num_envs is None else envs.SafeCartpoleVector,
         {"cost": Constraint(LinearCost("cost", limit=limit), penalty)},
@@ -265,8 +267,10 @@ def _make(
     )
 
 
-def _penalty(preset: str, beta: float | None, iterations: int, *, final_rate: float) -> Penalty:
+def _penalty(
+    preset: str, beta: float | None, iterations: int, *, final_rate: float, least_violation: float = 0.0
+) -> Penalty:
     if beta is None and preset == "default":
         # Little at first: an agent that is punished before it has seen anything stays where it is.
-        return AdaptiveLagrangian(3.0, final_rate, iterations)
+        return AdaptiveLagrangian(3.0, final_rate, iterations, largest_violation=least_violation)
     return Quadratic(10.0 if beta is None else beta)
