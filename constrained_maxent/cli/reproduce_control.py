@@ -10,11 +10,10 @@ from rich.table import Table
 
 from constrained_maxent.cli.console import INTERRUPTED, console
 from constrained_maxent.evaluation import Estimate, over_seeds
+from constrained_maxent.experiments.control_cases import STUDIES, StudyName
 from constrained_maxent.experiments.control_study import (
     EXPERT,
-    STUDIES,
     CaseResult,
-    StudyName,
     draw_curves,
     expert_figures,
     run_study,

@@ -11,7 +11,7 @@ import gymnasium as gym
 
 from constrained_maxent import envs
 from constrained_maxent.experiments.imitation import imitate
-from constrained_maxent.experiments.presets import Preset, settings_of
+from constrained_maxent.experiments.presets import Preset, penalty_of, settings_of
 from constrained_maxent.functionals import Entropy, LinearCost
 from constrained_maxent.functionals.entropy import Over
 from constrained_maxent.occupancy import (
@@ -92,6 +92,7 @@ def make_cartpole(
     preset: Preset = "default",
     iterations: int | None = None,
     beta: float | None = None,
+    penalty: Penalty | Mapping[str, Any] | None = None,
     limit: float = 0.0,
     pairing: Pairing = "same",
     episodes_per_batch: int | None = None,
@@ -115,6 +116,7 @@ def make_cartpole(
         iterations: batches that a run will have: the default preset suggests to ``PGP`` to shrink its steps meanwhile.
         beta: β of the quadratic penalty, constant; it has the scale of 1/cost². The default preset finds it out, see
             ``penalties.AdaptiveLagrangian``.
+        penalty: another one, or its plain data, instead of the preset's.
         limit: the budget of ⟨c, λ⟩: the mean cost per step at scale ``normalised`` [m].
         pairing: which estimate goes with which reward.
         episodes_per_batch, steps_per_batch: size of a batch, all copies together.
@@ -132,10 +134,10 @@ def make_cartpole(
     settings = settings_of(CARTPOLE_PRESETS, preset, iterations=iterations)
     # Where the rail hardly lets a cart pass the limit, the largest violation is a thousandth of a millimetre: with that
     # as its unit, the penalty would shake the policy for nothing.
-    penalty = _penalty(preset, beta, settings["iterations"], final_rate=200.0, least_violation=1e-3)
+    usual = _usual_penalty(preset, settings["iterations"], final_rate=200.0, least_violation=1e-3)
     return _make(
         envs.SafeCartpole if num_envs is None else envs.SafeCartpoleVector,
-        {"cost": Constraint(LinearCost("cost", limit=limit), penalty)},
+        {"cost": Constraint(LinearCost("cost", limit=limit), penalty_of(usual, beta=beta, penalty=penalty))},
         settings,
         wrapped=[2],
         num_envs=num_envs,
@@ -155,6 +157,7 @@ def make_point_mass(
     iterations: int | None = None,
     r_max: float | None = None,
     beta: float | None = None,
+    penalty: Penalty | Mapping[str, Any] | None = None,
     reference: Reference | str | PathLike[str] | None = None,
     pairing: Pairing = "same",
     episodes_per_batch: int | None = None,
@@ -177,6 +180,7 @@ def make_point_mass(
             :func:`~constrained_maxent.experiments.imitation.imitate`; none without ``r_max``.
         beta: β of its quadratic penalty, constant; the default preset finds it out, see
             :class:`~constrained_maxent.penalties.AdaptiveLagrangian`.
+        penalty: another one, or its plain data, instead of the preset's.
         num_envs, preset, iterations, pairing, episodes_per_batch, steps_per_batch, discount, scale, over, estimator,
             memory, buffer_size: as in :func:`make_cartpole`.
         environment: arguments of :class:`~constrained_maxent.envs.PointMass`.
@@ -201,8 +205,9 @@ def make_point_mass(
     )
     if r_max is None:
         return stack
-    penalty = _penalty(preset, beta, settings["iterations"], final_rate=60.0)
-    return imitate(stack, r_max=r_max, penalty=penalty, reference=reference)
+    usual = _usual_penalty(preset, settings["iterations"], final_rate=60.0)
+    enforced = penalty_of(usual, beta=beta, penalty=penalty)
+    return imitate(stack, r_max=r_max, penalty=enforced, reference=reference)
 
 
 def make_cartpole_vector(*, num_envs: int = 1, **settings: Any) -> gym.vector.VectorEnv[Any, Any, Any]:
@@ -267,10 +272,8 @@ def _make(
     )
 
 
-def _penalty(
-    preset: str, beta: float | None, iterations: int, *, final_rate: float, least_violation: float = 0.0
-) -> Penalty:
-    if beta is None and preset == "default":
+def _usual_penalty(preset: str, iterations: int, *, final_rate: float, least_violation: float = 0.0) -> Penalty:
+    if preset == "default":
         # Little at first: an agent that is punished before it has seen anything stays where it is.
         return AdaptiveLagrangian(3.0, final_rate, iterations, largest_violation=least_violation)
-    return Quadratic(10.0 if beta is None else beta)
+    return Quadratic(10.0)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -18,6 +17,7 @@ from constrained_maxent.atomic import replacing
 from constrained_maxent.errors import InvalidRun, InvalidSetting
 from constrained_maxent.evaluation import Estimate, over_seeds
 from constrained_maxent.evaluation.state_measures import STATE_MEASURES, evaluate_states
+from constrained_maxent.experiments.control_cases import Case, Study
 from constrained_maxent.experiments.evaluation import RunEvaluation, evaluate_run
 from constrained_maxent.experiments.run_folder import RunFolder
 from constrained_maxent.experiments.settings import TrainSettings
@@ -30,93 +30,11 @@ from constrained_maxent.references.rollouts import roll_out
 if TYPE_CHECKING:
     from constrained_maxent.reporting import Curve
 
-StudyName = Literal["cartpole", "cartpole-paper", "point-mass"]
-
-CARTPOLE, POINT_MASS = "SafeCartpole-PGP-v0", "PointMass-PGP-v0"
-
 EPISODES = 64
 """Fresh episodes that each last policy is evaluated on."""
 
 EXPERT = "the expert"
 """What tables call it."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """One setting, run with several seeds.
-
-    Attributes:
-        label: in tables, figures and names of folders.
-        settings: of ``cmaxent train``; the seed is filled in.
-    """
-
-    label: str
-    settings: TrainSettings
-
-
-@dataclass(frozen=True)
-class Study:
-    """Cases that are shown together.
-
-    Attributes:
-        name: of the study.
-        env_id: of all its runs.
-        cases: in the order of tables.
-        seeds: how many, unless something else is asked for.
-        curves: columns of ``metrics.csv`` to draw, with what to write beside the axis.
-        expert: environment whose shipped reference stands beside the cases, if any.
-    """
-
-    name: StudyName
-    env_id: str
-    cases: Sequence[Case]
-    seeds: int
-    curves: Mapping[str, str] = field(default_factory=dict)
-    expert: str | None = None
-
-
-def _settings(preset: Literal["default", "paper"], *, evaluate_every: int, **given: Any) -> TrainSettings:
-    environment = {name: given.pop(name) for name in ("slider_limit", "r_max") if name in given}
-    return TrainSettings(
-        preset=preset, log_every=1, evaluate_every=evaluate_every, env_kwargs=json.dumps(environment), **given
-    )
-
-
-_STATES = {
-    "state_entropy": "state entropy (nats)",
-    "coverage": "share of grid cells",
-}
-
-STUDIES: Mapping[StudyName, Study] = {
-    "cartpole": Study(
-        "cartpole",
-        CARTPOLE,
-        [
-            Case("limit 2.0", _settings("default", evaluate_every=5, slider_limit=2.0)),
-            Case("limit 1.5", _settings("default", evaluate_every=5, slider_limit=1.5)),
-            Case("limit 1.5, no penalty", _settings("default", evaluate_every=5, slider_limit=1.5, beta=0.0)),
-        ],
-        10,
-        _STATES | {"share_pole_up": "share of steps with the pole up", "constraint_cost": "mean cost (m)"},
-    ),
-    "cartpole-paper": Study(
-        "cartpole-paper",
-        CARTPOLE,
-        [Case("the paper's settings", _settings("paper", evaluate_every=20))],
-        2,
-        {"objective": "entropy by the paper's estimate (nats)"}
-        | _STATES
-        | {"share_pole_up": "share of steps with the pole up", "constraint_cost": "mean cost (m)"},
-    ),
-    "point-mass": Study(
-        "point-mass",
-        POINT_MASS,
-        [Case(f"r_max = {r_max}", _settings("default", evaluate_every=5, r_max=r_max)) for r_max in (2, 20, 200)],
-        3,
-        _STATES | {"constraint_imitation": "KL to the reference - r_max (nats)"},
-        expert="PointMass-v0",
-    ),
-}
 
 
 @dataclass(frozen=True)

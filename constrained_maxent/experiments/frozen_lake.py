@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
 
 from constrained_maxent.envs import SafeFrozenLake, SafeFrozenLakeVector
-from constrained_maxent.experiments.presets import Preset, settings_of
+from constrained_maxent.experiments.presets import Preset, penalty_of, settings_of
 from constrained_maxent.functionals import Entropy, LinearCost
 from constrained_maxent.occupancy import Counts, Scale
-from constrained_maxent.penalties import Quadratic, QuadraticContinuation
+from constrained_maxent.penalties import Penalty, Quadratic, QuadraticContinuation
 from constrained_maxent.problem import Constraint
 from constrained_maxent.schedules import Geometric, Schedule
 from constrained_maxent.wrappers import constrain
@@ -65,6 +66,7 @@ def make_frozen_lake(
     iterations: int | None = None,
     pairing: Pairing = "same",
     beta: float | None = None,
+    penalty: Penalty | Mapping[str, Any] | None = None,
     limit: float | None = None,
     episodes_per_batch: int | None = None,
     steps_per_batch: int | None = None,
@@ -84,6 +86,7 @@ def make_frozen_lake(
             ``PGP`` to shrink its steps meanwhile.
         pairing: which estimate goes with which reward.
         beta: β of the quadratic penalty, constant.
+        penalty: another one, or its plain data, instead of the preset's.
         limit: the budget of ⟨c, λ⟩.
         episodes_per_batch, steps_per_batch: size of a batch; at least ``num_envs``.
         discount: γ.
@@ -103,14 +106,14 @@ def make_frozen_lake(
         settings["episodes_per_batch"] = episodes_per_batch
     elif num_envs is not None:
         settings["episodes_per_batch"] = max(settings["episodes_per_batch"], num_envs)
-    penalty = settings["penalty"] if beta is None else Quadratic(beta)
+    enforced = penalty_of(settings["penalty"], beta=beta, penalty=penalty)
     env: Any = (
         SafeFrozenLake(**environment) if num_envs is None else SafeFrozenLakeVector(num_envs=num_envs, **environment)
     )
     return constrain(
         env,
         Entropy(smoothing=settings["smoothing"]),
-        constraints={"cost": Constraint(LinearCost("cost", limit=settings["limit"]), penalty)},
+        constraints={"cost": Constraint(LinearCost("cost", limit=settings["limit"]), enforced)},
         estimator=Counts(memory=settings["memory"]),
         episodes_per_batch=settings["episodes_per_batch"],
         steps_per_batch=steps_per_batch,

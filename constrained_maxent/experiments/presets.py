@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.penalties import Penalty, Quadratic
 from constrained_maxent.types import check_count
+from constrained_maxent.wrappers.terms import as_penalty
 
 Preset = Literal["default", "paper"]
 
@@ -24,3 +26,18 @@ def settings_of(presets: Mapping[str, Mapping[str, Any]], name: str, *, iteratio
         check_count("iterations", iterations)
         settings["iterations"] = iterations
     return settings
+
+
+def penalty_of(
+    usual: Penalty, *, beta: float | None = None, penalty: Penalty | Mapping[str, Any] | None = None
+) -> Penalty:
+    """What enforces a constraint: the penalty given, a constant β of the quadratic one, or the preset's usual one.
+
+    Raises:
+        InvalidSetting: both are given, or values out of range.
+    """
+    if beta is not None and penalty is not None:
+        raise InvalidSetting("beta= is that of a quadratic penalty: give it or penalty=, not both.")
+    if penalty is not None:
+        return as_penalty(penalty)
+    return usual if beta is None else Quadratic(beta)

@@ -16,7 +16,7 @@ from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.experiments import make_cartpole, make_point_mass
 from constrained_maxent.experiments.control import CARTPOLE_PRESETS as PRESETS
 from constrained_maxent.occupancy import GaussianMixture, NearestNeighbours, TorchGaussianMixture
-from constrained_maxent.penalties import Quadratic
+from constrained_maxent.penalties import Exact, Quadratic
 from constrained_maxent.testing import check_constrained_env
 from constrained_maxent.wrappers import find_tracker
 
@@ -75,6 +75,19 @@ class TestSettings:
         assert tracker.estimator.buffer_size == 99
         assert env.unwrapped.formulas.slider_limit == 1.5
 
+    @pytest.mark.parametrize("env_id", [CARTPOLE, POINT_MASS, "FrozenLake-PGP-v0"])
+    def test_a_penalty_of_ones_own(self, env_id):
+        settings = {"r_max": 3.0} if env_id == POINT_MASS else {}
+        for penalty in (Exact(2.0), {"kind": "Exact", "beta": 2.0}):
+            (constraint,) = find_tracker(gym.make(env_id, penalty=penalty, **settings)).problem.constraints.values()
+            assert constraint.penalty == Exact(2.0)
+
+    def test_tiny_violations_are_not_scaled_up(self):
+        """A violation of a micrometre is worth a thousandth of the rate, and not the whole rate."""
+        penalty = find_tracker(gym.make(CARTPOLE)).problem.constraints["cost"].penalty
+        assert penalty.updated(1e-6).price == pytest.approx(3.0 * 1e-3)
+        assert penalty.updated(0.02).price == pytest.approx(3.0)
+
     def test_an_estimator_of_ones_own(self):
         tracker = find_tracker(gym.make(CARTPOLE, estimator=NearestNeighbours(wrapped=(2,)), buffer_size=50))
         assert isinstance(tracker.estimator, NearestNeighbours)
@@ -108,6 +121,9 @@ class TestSettings:
             ({"scale": "big"}, "scale"),
             ({"over": "action"}, "over"),
             ({"beta": -1.0}, "beta"),
+            ({"beta": 1.0, "penalty": Quadratic(1.0)}, "not both"),
+            ({"penalty": {"kind": "Fine"}}, "Fine"),
+            ({"penalty": 3.0}, "Quadratic"),
             ({"memory": 1.0}, "memory"),
             ({"buffer_size": 0}, "buffer_size"),
             ({"episodes_per_batch": 4, "steps_per_batch": 4}, "one of"),

@@ -2,29 +2,24 @@
 
 import csv
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import gymnasium as gym
 import numpy as np
 import pytest
 
 from constrained_maxent import reporting
+from constrained_maxent.agents import PGP
 from constrained_maxent.errors import InvalidRun, InvalidSetting
 from constrained_maxent.evaluation.state_measures import STATE_MEASURES
 from constrained_maxent.experiments import control_study
-from constrained_maxent.experiments.control_study import (
-    STUDIES,
-    Case,
-    Study,
-    draw_curves,
-    expert_figures,
-    run_study,
-    write_table,
-)
+from constrained_maxent.experiments.control_cases import STUDIES, Case, Study
+from constrained_maxent.experiments.control_study import draw_curves, expert_figures, run_study, write_table
 from constrained_maxent.experiments.run_folder import RunFolder
 from constrained_maxent.experiments.settings import TrainSettings
 from constrained_maxent.references import shipped
 from constrained_maxent.reporting import curves_figure
+from constrained_maxent.wrappers import find_tracker
 
 
 def settings(**environment):
@@ -152,6 +147,24 @@ def test_the_studies_are_those_of_the_paper():
     assert limits == [2.0, 1.5, 1.5]
     assert [json.loads(case.settings.env_kwargs)["r_max"] for case in STUDIES["point-mass"].cases] == [2, 20, 200]
     assert {case.settings.preset for case in STUDIES["cartpole-paper"].cases} == {"paper"}
+
+
+def test_every_option_undoes_one_choice_of_the_preset():
+    def choices(case):
+        settings = json.loads(case.settings.env_kwargs)
+        if case.settings.beta is not None:
+            settings["beta"] = case.settings.beta
+        env = gym.make_vec("SafeCartpole-PGP-v0", num_envs=8, **settings)
+        tracker = find_tracker(env)
+        agent = asdict(PGP(env, case.settings.agent).hyperparameters)
+        return agent | {"penalty": tracker.problem.constraints["cost"].penalty, "states": tracker.estimator.buffer_size}
+
+    usual, *others = map(choices, STUDIES["cartpole-options"].cases)
+    undone = [{name for name in usual if usual[name] != other[name]} for other in others]
+    assert undone == [
+        *({"epochs", "minibatch_size"}, {"averaging"}, {"gae_lambda"}),
+        *({"penalty"}, {"penalty"}, {"states"}, {"states"}),
+    ]
 
 
 class TestExpert:
