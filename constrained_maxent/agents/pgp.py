@@ -150,9 +150,10 @@ class PGP:
             assert isinstance(self.policy, TabularSoftmax), "settings were checked"
             tracker = find_tracker(self.env)
             return NaturalGradient(self.policy, tracker, lr=rate, damping=self.hyperparameters.damping)
-        optimizer: type[Any] = torch.optim.Adam if kind == "adam" else torch.optim.SGD
-        made: torch.optim.Optimizer = optimizer(self.policy.parameters(), lr=rate)
-        return made
+        if kind == "adam":
+            # Fused: each parameter in one pass, instead of a dozen.
+            return torch.optim.Adam(self.policy.parameters(), lr=rate, fused=True)
+        return torch.optim.SGD(self.policy.parameters(), lr=rate)
 
     # Learning.
 

@@ -37,7 +37,7 @@ class TorchGaussianMixture(MixtureEstimator):
         learning_rate: of Adam.
         log_std_bounds: least and largest log σ.
         standardise: learn in coordinates of mean 0 and variance 1 in the first batch, instead of the state's own.
-        device: where the steps are computed.
+        device: where the steps are computed: ``"cpu"`` by NumPy, others by PyTorch.
         over, wrapped, buffer_size, memory, seed: see
             :class:`~constrained_maxent.occupancy.continuous.ContinuousEstimator`. The paper's buffer has 200,000 steps.
 
