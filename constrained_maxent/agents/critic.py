@@ -34,7 +34,8 @@ class Critic(nn.Module):
         # Part of the state dict, so that a checkpoint carries the units.
         self.register_buffer("mean", torch.zeros(()))
         self.register_buffer("std", torch.ones(()))
-        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=settings.critic_learning_rate)
+        # Fused: each parameter in one pass, instead of a dozen.
+        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=settings.critic_learning_rate, fused=True)
 
     def values(self, rows: NDArray[Any]) -> FloatArray:
         """V(s), ``(n,)``, for observation rows ``(n, ...)``."""

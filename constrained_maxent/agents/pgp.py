@@ -158,9 +158,10 @@ class PGP:
             assert isinstance(self.learner, TabularSoftmax), "settings were checked"
             tracker = find_tracker(self.env)
             return NaturalGradient(self.learner, tracker, lr=rate, damping=self.hyperparameters.damping)
-        optimizer: type[Any] = torch.optim.Adam if kind == "adam" else torch.optim.SGD
-        made: torch.optim.Optimizer = optimizer(self.learner.parameters(), lr=rate)
-        return made
+        if kind == "adam":
+            # Fused: each parameter in one pass, instead of a dozen.
+            return torch.optim.Adam(self.learner.parameters(), lr=rate, fused=True)
+        return torch.optim.SGD(self.learner.parameters(), lr=rate)
 
     # Learning.
 

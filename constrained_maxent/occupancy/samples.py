@@ -98,6 +98,10 @@ def resampled(weights: FloatArray, n: int, rng: np.random.Generator) -> NDArray[
 
 def drawn_by_weight(weights: FloatArray, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.int64]:
     """Indices of samples drawn by weight with replacement, independently, of the given shape."""
+    if weights.min() == weights.max():
+        # Places between equal weights need no search.
+        places = rng.random(shape) * len(weights)
+        return np.minimum(places.astype(np.int64), len(weights) - 1)
     cumulative = np.cumsum(weights)
     places = rng.random(shape).reshape(-1) * cumulative[-1]
     # In ascending order the search stays in the processor's cache: half the time, sorting included.

@@ -16,12 +16,11 @@ import torch
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.occupancy.continuous import Domain, Frame, check_positive
 from constrained_maxent.occupancy.gaussians import PERIOD, Gaussians
+from constrained_maxent.occupancy.likelihood_ascent import BETAS, EPSILON, LikelihoodAscent
 from constrained_maxent.occupancy.mixture_estimator import MixtureEstimator
 from constrained_maxent.occupancy.samples import drawn_by_weight
 from constrained_maxent.schedules import Schedule
-from constrained_maxent.types import FloatArray, check_count
-
-_BETAS, _EPSILON = (0.9, 0.999), 1e-8
+from constrained_maxent.types import FloatArray, IntArray, check_count
 
 
 class TorchGaussianMixture(MixtureEstimator):
@@ -38,7 +37,7 @@ class TorchGaussianMixture(MixtureEstimator):
         learning_rate: of Adam.
         log_std_bounds: least and largest log σ.
         standardise: learn in coordinates of mean 0 and variance 1 in the first batch, instead of the state's own.
-        device: where the steps are computed.
+        device: where the steps are computed: ``"cpu"`` by NumPy, others by PyTorch.
         over, wrapped, buffer_size, memory, seed: see
             :class:`~constrained_maxent.occupancy.continuous.ContinuousEstimator`. The paper's buffer has 200,000 steps.
 
@@ -90,11 +89,14 @@ class TorchGaussianMixture(MixtureEstimator):
     def _learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
         if not hasattr(self, "_parameters"):
             self._begin(rows, weights, rng)
-        samples = self._tensor(self._frame.standardised(rows))
-        drawn = drawn_by_weight(weights, (self.n_steps, self.batch_size), rng)
-        chosen = torch.as_tensor(drawn, device=self.device)
-        with torch.no_grad():
-            self._adam(samples, chosen)
+        samples = self._frame.standardised(rows) if self.standardise else rows
+        chosen = drawn_by_weight(weights, (self.n_steps, self.batch_size), rng)
+        if self._parameters.device.type == "cpu":
+            self._climb(samples, chosen)
+        else:
+            with torch.no_grad():
+                self._adam(self._tensor(samples), torch.as_tensor(chosen, device=self.device))
+        self._n_updates += self.n_steps
         self._show(self._fitted())
 
     def _begin(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
@@ -116,7 +118,19 @@ class TorchGaussianMixture(MixtureEstimator):
         self._moments = torch.zeros(2, *self._parameters.shape, dtype=torch.float64, device=self.device)
         self._n_updates = 0
 
+    def _climb(self, samples: FloatArray, chosen: IntArray) -> None:
+        """Adam on the processor."""
+        LikelihoodAscent(
+            self._parameters.numpy(),
+            self._moments.numpy(),
+            turns_of(self._angles, samples.shape[1]),
+            angles=self._angles,
+            learning_rate=self.learning_rate,
+            log_std_bounds=self.log_std_bounds,
+        ).climb(samples, chosen, self._n_updates)
+
     def _adam(self, samples: torch.Tensor, chosen: torch.Tensor) -> None:
+        """The same steps on other devices."""
         n_features = samples.shape[1]
         monomials = torch.cat((samples * samples, samples, torch.ones_like(samples[:, :1])), dim=1)
         turns = self._tensor(turns_of(self._angles, n_features))
@@ -124,15 +138,14 @@ class TorchGaussianMixture(MixtureEstimator):
         parameters, (first, second) = self._parameters, self._moments
         log_std = parameters[:, 1 + n_features :]
         angles = [parameters[:, 1 + i] for i in self._angles]
-        for batch in chosen:
+        for n_done, batch in enumerate(chosen, start=self._n_updates + 1):
             gradient = log_likelihood_gradient(parameters, monomials.index_select(0, batch), turns)
-            self._n_updates += 1
-            first.lerp_(gradient, 1.0 - _BETAS[0])
-            second.mul_(_BETAS[1]).addcmul_(gradient, gradient, value=1.0 - _BETAS[1])
-            correction = math.sqrt(1.0 - _BETAS[1] ** self._n_updates)
-            step = self.learning_rate / (1.0 - _BETAS[0] ** self._n_updates)
+            first.lerp_(gradient, 1.0 - BETAS[0])
+            second.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1.0 - BETAS[1])
+            correction = math.sqrt(1.0 - BETAS[1] ** n_done)
+            step = self.learning_rate / (1.0 - BETAS[0] ** n_done)
             # Upwards: the likelihood is maximised.
-            parameters.addcdiv_(first, second.sqrt().div_(correction).add_(_EPSILON), value=step)
+            parameters.addcdiv_(first, second.sqrt().div_(correction).add_(EPSILON), value=step)
             log_std.clamp_(*self.log_std_bounds)
             for angle in angles:
                 angle.add_(math.pi).remainder_(PERIOD).sub_(math.pi)
