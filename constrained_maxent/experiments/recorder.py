@@ -12,6 +12,7 @@ from constrained_maxent.evaluation import ExactProblem
 from constrained_maxent.evaluation.state_measures import evaluate_states, measures_of, n_coordinates
 from constrained_maxent.experiments.run_folder import MetricsWriter, RunFolder
 from constrained_maxent.experiments.settings import TrainSettings
+from constrained_maxent.functionals import Entropy
 from constrained_maxent.wrappers import find_tracker
 
 
@@ -93,6 +94,7 @@ def _state_columns(agent: PGP) -> list[str]:
         return []
     measures = measures_of(agent.env)
     return [
+        "self_weighted_objective",
         "state_entropy",
         *(["coverage"] if measures.grid is not None else []),
         *(f"share_{name.replace(' ', '_')}" for name in measures.events),
@@ -100,14 +102,20 @@ def _state_columns(agent: PGP) -> list[str]:
 
 
 def _states(agent: PGP) -> dict[str, float | int | None]:
-    """The same columns of the last batch alone: fresh steps of one policy, whatever the estimate remembers."""
+    """The same columns: of the objective as its authors estimate it, and of the last batch alone, fresh steps of one
+    policy, whatever the estimate remembers.
+    """
     tracker = find_tracker(agent.env)
     batch = tracker.last_batch
     if not _state_columns(agent) or batch is None or not batch.n_steps:
         return {}
     wrapped = getattr(tracker.estimator, "wrapped", ())
     measured = evaluate_states(batch, measures_of(agent.env, n_coordinates(batch)), wrapped=wrapped, seed=0)
+    objective = tracker.problem.objective
     return {
+        "self_weighted_objective": objective.self_weighted(tracker.estimator.measure())
+        if isinstance(objective, Entropy)
+        else None,
         "state_entropy": measured.entropy.mean,
         "coverage": None if measured.coverage is None else measured.coverage.share,
         **{f"share_{name.replace(' ', '_')}": share.mean for name, share in measured.events.items()},

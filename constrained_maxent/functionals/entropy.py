@@ -40,6 +40,20 @@ class Entropy(Functional):
             raise InvalidSetting(f"over={self.over!r} must be one of {', '.join(get_args(Over))}.")
         check_smoothing(self.smoothing)
 
+    def self_weighted(self, measure: Measure) -> float:
+        r"""What comes out where samples of λ are weighted by λ̂ once more [nats], for comparison.
+
+        .. math:: -\frac{m \sum_i w_i \lambda_i \log\lambda_i}{\sum_i w_i \lambda_i}, \qquad m = \sum_i w_i
+
+        With samples of λ the plain mean is unbiased; this is -log λ where λ is high, and low. So the authors of the
+        method estimate entropies in continuous spaces. Of no samples, or where λ is 0 at all of them, it is 0.
+        """
+        density, weights = self._density(measure.points), measure.weights
+        total = float((weights * density).sum())
+        if total == 0.0:
+            return 0.0
+        return -float((weights * xlogy(density, density)).sum() * weights.sum()) / total
+
     def _density(self, points: Points) -> FloatArray:
         return points.density if self.over == "state-action" else points.state_density
 

@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import entr
 from scipy.stats import entropy as scipy_entropy
+from scipy.stats import norm
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
 from constrained_maxent.functionals import Entropy
+from constrained_maxent.types import Measure, Points
 
 LN2 = math.log(2)
 TABLE = np.array([[0.5, 0.0], [0.25, 0.25]])
@@ -47,6 +49,23 @@ class TestValue:
         table = np.where(rng.random((4, 3)) < 0.3, 0.0, rng.exponential(size=(4, 3)))
         change = entr(table).sum() - Entropy(smoothing=smoothing).value(table)
         assert -1e-12 <= change <= smoothing * table.size
+
+    def test_self_weighted_by_hand(self) -> None:
+        """-(¼ log ½ + 2/16 log ¼) / (¼ + 2/16)."""
+        measure = Measure.from_table([[0.5, 0.0], [0.25, 0.25]])
+        assert Entropy().self_weighted(measure) == pytest.approx((0.25 + 0.25) * np.log(2.0) / 0.375)
+
+    def test_self_weighted_of_a_gaussian_is_low(self) -> None:
+        """Half of log 2π + 1/2 instead of half of log 2π + 1: the square of a normal density has half its variance."""
+        samples = np.random.default_rng(0).normal(size=100_000)
+        density = norm.pdf(samples)
+        measure = Measure(Points(density=density, state_density=density), np.full(100_000, 1e-5))
+        # The standard error of the ratio is below 0.002.
+        assert Entropy().self_weighted(measure) == pytest.approx(0.5 * np.log(2.0 * np.pi) + 0.25, abs=0.01)
+        assert Entropy().value(measure) == pytest.approx(0.5 * np.log(2.0 * np.pi) + 0.5, abs=0.01)
+
+    def test_self_weighted_of_nothing_is_zero(self) -> None:
+        assert Entropy().self_weighted(Measure.from_table(np.zeros((2, 2)))) == 0.0
 
     def test_of_nothing_is_zero(self) -> None:
         for smoothing in (0.0, 1e-6):
