@@ -279,7 +279,8 @@ class AdaptiveLagrangian(Penalty):
         final_rate: η after ``iterations`` batches; ``None`` for no change.
         iterations: batches in between.
         price: m ≥ 0 at the start, what the largest violation costs [nats].
-        largest_violation: R_max so far, at least 0 [R].
+        largest_violation: R_max so far, at least 0 [R]. Given at the start, it is the least unit: violations that stay
+            far below it hardly count.
         iteration: batches so far.
 
     >>> penalty = AdaptiveLagrangian().updated(0.1)
@@ -318,12 +319,16 @@ class AdaptiveLagrangian(Penalty):
         return self.price / self.largest_violation if self.largest_violation > 0.0 else 0.0
 
     def value(self, violation: float) -> float:
-        return (self._shifted(violation) ** 2 - self.price**2) / (2.0 * self._rate())
+        inside = min(violation, self.largest_violation)
+        value = (self._shifted(inside) ** 2 - self.price**2) / (2.0 * self._rate())
+        if inside < violation and self.largest_violation > 0.0:
+            value += self._shifted(inside) * math.log(violation / inside)
+        return value
 
     def slope(self, violation: float) -> float:
         if self.largest_violation == 0.0:
             return 0.0
-        return self._shifted(violation) / self.largest_violation
+        return self._shifted(min(violation, self.largest_violation)) / max(violation, self.largest_violation)
 
     def _shifted(self, violation: float) -> float:
         """[m + ηρ]₊; m itself as long as there is no unit to measure violations in."""

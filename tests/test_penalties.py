@@ -160,6 +160,17 @@ class TestUpdate:
             assert own.slope(violation) == pytest.approx(classical.slope(violation))
             own, classical = own.updated(violation), classical.updated(violation)
 
+    def test_a_violation_larger_than_any_before_is_its_own_unit(self) -> None:
+        """m = 1, η = 2, R_max = ½: up to R_max as ever, (9 - 1) / 4 there; above it a slope of (1 + 2) / R."""
+        penalty = AdaptiveLagrangian(2.0, price=1.0, largest_violation=0.5)
+        assert (penalty.slope(0.5), penalty.value(0.5)) == (6.0, 2.0)
+        assert (penalty.slope(1.5), penalty.value(1.5)) == (2.0, pytest.approx(2.0 + 3.0 * math.log(3.0)))
+        assert penalty.updated(1.5) == AdaptiveLagrangian(2.0, price=3.0, largest_violation=1.5)
+
+    def test_a_least_unit(self) -> None:
+        """A violation of a thousandth of it costs a thousandth of the rate."""
+        assert AdaptiveLagrangian(2.0, largest_violation=1.0).updated(1e-3).price == pytest.approx(2e-3)
+
     def test_a_rate_that_grows(self) -> None:
         """From 1 to 4 in two batches, doubled each time; then it stays."""
         penalty, prices = AdaptiveLagrangian(1.0, 4.0, 2), []

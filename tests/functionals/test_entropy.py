@@ -59,7 +59,7 @@ class TestValue:
         """Half of log 2π + 1/2 instead of half of log 2π + 1: the square of a normal density has half its variance."""
         samples = np.random.default_rng(0).normal(size=100_000)
         density = norm.pdf(samples)
-        measure = Measure(Points(density=density, state_density=density), np.full(100_000, 1e-5))
+        measure = Measure(points=Points(density=density, state_density=density), weights=np.full(100_000, 1e-5))
         # The standard error of the ratio is below 0.002.
         assert Entropy().self_weighted(measure) == pytest.approx(0.5 * np.log(2.0 * np.pi) + 0.25, abs=0.01)
         assert Entropy().value(measure) == pytest.approx(0.5 * np.log(2.0 * np.pi) + 0.5, abs=0.01)
