@@ -134,7 +134,7 @@ def make_cartpole(
     settings = settings_of(CARTPOLE_PRESETS, preset, iterations=iterations)
     # Where the rail hardly lets a cart pass the limit, the largest violation is a thousandth of a millimetre: with that
     # as its unit, the penalty would shake the policy for nothing.
-    usual = _usual_penalty(preset, settings["iterations"], final_rate=200.0, least_violation=1e-3)
+    usual = _usual_penalty(preset, settings["iterations"], least_violation=1e-3)
     return _make(
         envs.SafeCartpole if num_envs is None else envs.SafeCartpoleVector,
         {"cost": Constraint(LinearCost("cost", limit=limit), penalty_of(usual, beta=beta, penalty=penalty))},
@@ -205,7 +205,7 @@ def make_point_mass(
     )
     if r_max is None:
         return stack
-    usual = _usual_penalty(preset, settings["iterations"], final_rate=60.0)
+    usual = _usual_penalty(preset, settings["iterations"])
     enforced = penalty_of(usual, beta=beta, penalty=penalty)
     return imitate(stack, r_max=r_max, penalty=enforced, reference=reference)
 
@@ -272,8 +272,8 @@ def _make(
     )
 
 
-def _usual_penalty(preset: str, iterations: int, *, final_rate: float, least_violation: float = 0.0) -> Penalty:
+def _usual_penalty(preset: str, iterations: int, *, least_violation: float = 0.0) -> Penalty:
     if preset == "default":
         # Little at first: an agent that is punished before it has seen anything stays where it is.
-        return AdaptiveLagrangian(3.0, final_rate, iterations, largest_violation=least_violation)
+        return AdaptiveLagrangian(3.0, 60.0, iterations, largest_violation=least_violation)
     return Quadratic(10.0)
