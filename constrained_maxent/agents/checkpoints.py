@@ -22,8 +22,11 @@ from constrained_maxent.errors import CheckpointMismatch, DamagedCheckpoint, Inv
 if TYPE_CHECKING:
     from constrained_maxent.agents.pgp import PGP
 
-FORMAT = 3
-"""Version of the file's layout. Files of another version are refused by name."""
+FORMAT = 4
+"""Version of the file's layout."""
+
+_WITHOUT_MOMENTUM = 3
+"""The version before, which is read as well. Files of other versions are refused by name."""
 
 Agent = TypeVar("Agent", bound="PGP")
 
@@ -46,6 +49,7 @@ def save(path: str | PathLike[str], agent: PGP) -> None:
         "optimizer": agent.optimizer.state_dict(),
         "updates": agent._updates,
         "centre": dict(enumerate(agent._centre)),
+        "momentum": None if agent._momentum is None else _to_tensors(agent._momentum.state_dict()),
         "critic": None if agent.critic is None else agent.critic.state_dict(),
         "critic_optimizer": None if agent.critic is None else agent.critic.optimizer.state_dict(),
         # The generator's state has integers of 128 bits, which JSON can hold.
@@ -71,9 +75,12 @@ def read(path: str | PathLike[str]) -> dict[str, Any]:
             raise DamagedCheckpoint(f"{path} cannot be read: it is truncated, corrupt, or not a checkpoint.") from error
     if not isinstance(content, dict) or "format" not in content:
         raise DamagedCheckpoint(f"{path} is not a checkpoint of this package.")
+    if content["format"] == _WITHOUT_MOMENTUM:
+        return content | {"momentum": None}
     if content["format"] != FORMAT:
         raise CheckpointMismatch(
-            f"{path} has format {content['format']}, this version reads {FORMAT}: use the version that wrote it."
+            f"{path} has format {content['format']}, this version reads {_WITHOUT_MOMENTUM} and {FORMAT}: use the "
+            "version that wrote it."
         )
     return content
 
@@ -102,6 +109,8 @@ def load(path: str | PathLike[str], env: Environment, kind: type[Agent], *, devi
         settings = PGPSettings(**json.loads(content["settings"]))
         settings = settings if device is None else replace(settings, device=device)
         chosen = json.loads(content["hyperparameters"])
+        if content["format"] == _WITHOUT_MOMENTUM:
+            chosen = {"momentum": 1.0, "importance_bound": 2.0} | chosen
         complete = replace(settings, **chosen)
         agent = kind(env, complete, seed=content["seed"])
         agent.settings = settings
@@ -116,6 +125,9 @@ def load(path: str | PathLike[str], env: Environment, kind: type[Agent], *, devi
         agent.policy.changed()
         agent._updates = int(content["updates"])
         agent._centre = _centre(agent, content["centre"])
+        if agent._momentum is not None:
+            state = content["momentum"]
+            agent._momentum.load_state_dict({**state, "wrappers": _to_arrays(state["wrappers"])})
         agent.iteration, agent.timesteps = int(content["iteration"]), int(content["timesteps"])
         # Last, because only now is it sure that the rest fits: the environment stays as it is otherwise.
         _load_tracker_state(env, _to_arrays(content["wrappers"]))
