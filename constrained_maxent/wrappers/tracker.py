@@ -53,6 +53,7 @@ class OccupancyTracker:
         if pairing not in get_args(Pairing):
             raise InvalidSetting(f"pairing={pairing!r} must be one of {', '.join(get_args(Pairing))}.")
         self.estimator = estimator
+        self._unfitted = deepcopy(estimator)
         self.weighting = weighting
         self.pairing = pairing
         self.problem = Problem()
@@ -246,6 +247,13 @@ class OccupancyTracker:
         else:
             parts = self.live.at(self.estimator.points_of(batch))
         return sum(parts.values(), np.zeros(batch.n_steps))
+
+    def fit_afresh(self, batch: Batch) -> Evaluation:
+        """Forget what λ̂ learnt, memory included, fit it to this batch alone, and evaluate; penalties stay."""
+        self.estimator = deepcopy(self._unfitted).fit(batch)
+        evaluation = self._refresh()
+        self.restart_batch()
+        return evaluation
 
     def twin(self) -> OccupancyTracker:
         """Another engine of the same problem, with a copy of the estimate and penalties of its own."""
