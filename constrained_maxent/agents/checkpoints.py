@@ -30,10 +30,7 @@ Agent = TypeVar("Agent", bound="PGP")
 
 def save(path: str | PathLike[str], agent: PGP) -> None:
     """Write the agent; until the very end an earlier file of that name stays as it was."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
     content = {
-        "format": FORMAT,
         "agent": type(agent).__name__,
         "environment": describe(agent.env),
         "settings": json.dumps(asdict(agent.settings)),
@@ -47,14 +44,22 @@ def save(path: str | PathLike[str], agent: PGP) -> None:
         "optimizer": agent.optimizer.state_dict(),
         "updates": agent._updates,
         "centre": dict(enumerate(agent._centre)),
+        "momentum": None if agent._momentum is None else agent._momentum.state_dict(),
         "critic": None if agent.critic is None else agent.critic.state_dict(),
         "critic_optimizer": None if agent.critic is None else agent.critic.optimizer.state_dict(),
         # The generator's state has integers of 128 bits, which JSON can hold.
         "random": json.dumps(agent._rng.bit_generator.state),
-        "wrappers": _to_tensors(_tracker_state(agent.env)),
+        "wrappers": _tracker_state(agent.env),
     }
+    write(path, content)
+
+
+def write(path: str | PathLike[str], content: Mapping[str, Any]) -> None:
+    """Write a checkpoint's content, with arrays as tensors, atomically; folders are made."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
     with replacing(target) as temporary, temporary.open("wb") as file:
-        torch.save(content, file)
+        torch.save(_to_tensors({"format": FORMAT, **content}), file)
 
 
 def read(path: str | PathLike[str]) -> dict[str, Any]:
@@ -90,16 +95,10 @@ def _unpack(file: BinaryIO) -> Any:
 
 def load(path: str | PathLike[str], env: Environment, kind: type[Agent], *, device: str | None) -> Agent:
     """An agent of the given class with the state of a checkpoint; the environment gets its part."""
-    here = describe(env)
+    describe(env)  # names what is no environment before the file is blamed
     content = read(path)
     try:
-        if content["agent"] != kind.__name__:
-            raise CheckpointMismatch(f"{path} holds an agent {content['agent']}, not {kind.__name__}.")
-        for key, there in content["environment"].items():
-            if here[key] != there:
-                raise CheckpointMismatch(
-                    f"{path} was made on an environment with {key} {there}; this one has {here[key]}."
-                )
+        require_match(path, content, env, kind)
         settings = PGPSettings(**json.loads(content["settings"]))
         settings = settings if device is None else replace(settings, device=device)
         chosen = json.loads(content["hyperparameters"])
@@ -119,14 +118,27 @@ def load(path: str | PathLike[str], env: Environment, kind: type[Agent], *, devi
         agent.learner.changed()
         agent._updates = int(content["updates"])
         agent._centre = _centre(agent, content["centre"])
+        if agent._momentum is not None:
+            state = content["momentum"]
+            agent._momentum.load_state_dict({**state, "wrappers": to_arrays(state["wrappers"])})
         agent.iteration, agent.timesteps = int(content["iteration"]), int(content["timesteps"])
         # Last, because only now is it sure that the rest fits: the environment stays as it is otherwise.
-        _load_tracker_state(env, _to_arrays(content["wrappers"]))
+        _load_tracker_state(env, to_arrays(content["wrappers"]))
     except (CheckpointMismatch, InvalidSetting):
         raise
     except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         raise DamagedCheckpoint(f"{path} lacks a part or holds one that does not fit: {error!r}.") from error
     return agent
+
+
+def require_match(path: str | PathLike[str], content: Mapping[str, Any], env: Environment, kind: type) -> None:
+    """Raise ``CheckpointMismatch`` unless the content is of this class of agent, on an environment like this one."""
+    if content["agent"] != kind.__name__:
+        raise CheckpointMismatch(f"{path} holds an agent {content['agent']}, not {kind.__name__}.")
+    here = describe(env)
+    for key, there in content["environment"].items():
+        if here[key] != there:
+            raise CheckpointMismatch(f"{path} was made on an environment with {key} {there}; this one has {here[key]}.")
 
 
 def _centre(agent: PGP, stored: Mapping[int, torch.Tensor]) -> list[torch.Tensor]:
@@ -179,12 +191,17 @@ def _to_tensors(value: Any) -> Any:
         return value.item()
     if isinstance(value, Mapping):
         return {key: _to_tensors(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_to_tensors(entry) for entry in value]
     return value
 
 
-def _to_arrays(value: Any) -> Any:
+def to_arrays(value: Any) -> Any:
+    """The inverse: tensors as NumPy's arrays."""
     if isinstance(value, torch.Tensor):
         return value.numpy()
     if isinstance(value, Mapping):
-        return {key: _to_arrays(entry) for key, entry in value.items()}
+        return {key: to_arrays(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [to_arrays(entry) for entry in value]
     return value

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, Self
 
@@ -14,7 +15,9 @@ import torch
 from constrained_maxent.agents import checkpoints
 from constrained_maxent.agents.averaging import PolicyAverage
 from constrained_maxent.agents.critic import Critic
+from constrained_maxent.agents.momentum import Momentum, require_whole_episodes
 from constrained_maxent.agents.natural import NaturalGradient
+from constrained_maxent.agents.normalised import NormalisedGradient
 from constrained_maxent.agents.policies import CategoricalMLP, Policy, TabularSoftmax, is_table, make_policy
 from constrained_maxent.agents.progress import Progress
 from constrained_maxent.agents.returns import (
@@ -47,7 +50,8 @@ class IterationReport:
         iteration: number of iterations done.
         timesteps: steps taken in the environment so far.
         objective, constraints, multipliers, penalty: from ``info["batch"]``, estimated on the batch before the update.
-        gradient_norm: of the batch's first gradient, before clipping: that of P, unless advantages are normalised.
+        gradient_norm: of the batch's first gradient, before clipping: that of P, unless advantages are normalised or
+            momentum and a proximal term belong to it.
         critic_loss: in standardised units; ``None`` without a critic.
     """
 
@@ -73,8 +77,10 @@ class PGP:
        \nabla\log\pi_\theta(a_t|s_t).
 
     The pseudo-rewards *r*, the weights *w*, the end of a batch and its trajectories :math:`B_2` are read from ``info``;
-    objective, constraints and penalties are those of the wrappers. Where every batch is of whole episodes, each
-    iteration starts with a seeded reset, so a run that is saved and continued equals an uninterrupted one bit for bit.
+    objective, constraints and penalties are those of the wrappers. With a ``Lagrangian`` penalty it is primal-dual,
+    with ``momentum`` and ``optimizer="normalised"`` besides VR-PDPG (Ying et al., 2025), with ``proximal_weight``
+    Algorithm 2. Where every batch is of whole episodes, each iteration starts with a seeded reset, so a run that is
+    saved and continued equals an uninterrupted one bit for bit.
 
     Args:
         env: a wrapped environment, scalar or vector, with ``Discrete`` or ``Box`` actions.
@@ -146,6 +152,15 @@ class PGP:
             raise InvalidSetting(f"device={settings.device!r} cannot be used here ({error}): take 'cpu'.") from error
         self._average = PolicyAverage(self.learner, chosen.averaging) if chosen.averaging > 0.0 else None
         self.optimizer = self._make_optimizer()
+        self._momentum: Momentum | None = None
+        if chosen.momentum < 1.0:
+            self._momentum = Momentum(
+                self.learner,
+                tracker,
+                share=chosen.momentum,
+                importance_bound=chosen.importance_bound,
+                first_action=int(getattr(spaces[1], "start", 0)),
+            )
 
     @property
     def policy(self) -> Policy:
@@ -161,7 +176,8 @@ class PGP:
         if kind == "adam":
             # Fused: each parameter in one pass, instead of a dozen.
             return torch.optim.Adam(self.learner.parameters(), lr=rate, fused=True)
-        return torch.optim.SGD(self.learner.parameters(), lr=rate)
+        plain = NormalisedGradient if kind == "normalised" else torch.optim.SGD
+        return plain(self.learner.parameters(), lr=rate)
 
     # Learning.
 
@@ -212,7 +228,11 @@ class PGP:
         natural = self.optimizer if isinstance(self.optimizer, NaturalGradient) else None
         if natural is not None:
             natural.before_batch()
-        rollout = self._collector.collect(self.learner, self._rng)
+        momentum = self._momentum
+        with nullcontext() if momentum is None else momentum.batch():
+            rollout = self._collector.collect(self.learner, self._rng)
+        if momentum is not None:
+            require_whole_episodes(rollout.report, "momentum")
         if natural is not None and len(rollout.rows):
             natural.after_batch(rollout)
         # Whole episodes: the next batch starts afresh, with the new policy from its first step on.
@@ -220,6 +240,8 @@ class PGP:
         self.timesteps += rollout.n_steps
         self.iteration += 1
         gradient_norm, critic_loss = self._update(rollout) if len(rollout.rows) else (0.0, None)
+        if momentum is not None:
+            momentum.end_batch(stepped=len(rollout.rows) > 0)
         report = rollout.report
         return IterationReport(
             iteration=self.iteration,
@@ -251,6 +273,7 @@ class PGP:
             rollout.weights * advantage_t / rollout.n_episodes,
             self._rng,
             self._centre,
+            None if self._momentum is None else lambda: self._follow(rollout),
         )
         self._updates += 1
         critic_loss = None
@@ -262,6 +285,17 @@ class PGP:
         if self._average is not None:
             self._average.update(self.learner)
         return norm, critic_loss
+
+    def _follow(self, rollout: Rollout) -> None:
+        """Momentum: correct the gradient by that of the old policy and rewards on the same steps."""
+        momentum = self._momentum
+        assert momentum is not None
+        old_factor_t = None
+        if momentum.direction:
+            rewards, importance = momentum.old_batch(rollout)
+            advantage_t, _ = self._advantages(replace(rollout, rewards=rewards))
+            old_factor_t = importance * rollout.weights * advantage_t / rollout.n_episodes
+        momentum.follow(rollout.rows, rollout.actions, old_factor_t)
 
     def _learning_rate(self) -> float:
         """η of this iteration."""

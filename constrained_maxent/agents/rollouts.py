@@ -92,13 +92,15 @@ class Collector:
 
     Args:
         env: a wrapped environment, scalar or vector.
+        tells_log_prob: whether they are told; not where the policy that acts is one of a mixture.
 
     Raises:
         InvalidSetting: not an environment, or sub-environments that do not reset themselves.
     """
 
-    def __init__(self, env: Environment) -> None:
+    def __init__(self, env: Environment, *, tells_log_prob: bool = True) -> None:
         self.env = env
+        self.tells_log_prob = tells_log_prob
         self.observation_space, self.action_space = single_spaces(env)
         self._vector = env if isinstance(env, gym.vector.VectorEnv) else None
         if self._vector is not None and self._vector.metadata.get("autoreset_mode") is AutoresetMode.DISABLED:
@@ -124,7 +126,7 @@ class Collector:
         """
         tracker = find_tracker(self.env)
         # Where λ̂ is a density over states, the wrappers ask for log π; a table of λ̂ needs none.
-        if tracker is None or tracker.estimator.table_shape() is not None:
+        if not self.tells_log_prob or tracker is None or tracker.estimator.table_shape() is not None:
             return self._collect(policy, rng)
         before = tracker.policy_log_prob
         # Of the raw actions sampled last: exact at the bounds, where log π of squashed ones is not.

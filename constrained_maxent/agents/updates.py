@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ def update_policy(
     factor_t: FloatArray,
     rng: np.random.Generator,
     centre: Sequence[torch.Tensor] = (),
+    after_ascent: Callable[[], None] | None = None,
 ) -> float:
     r"""Climb :math:`\sum_t f_t \log\pi(a_t|s_t)`, or its surrogate that stays near the policy which acted.
 
@@ -41,6 +42,8 @@ def update_policy(
         rng: shuffles.
         centre: of the proximal term (paper, Algorithm 2): parameters that every gradient pulls back to, in their
             order. Without it there is no such term.
+        after_ascent: called between the gradient of the whole batch and its step, to change it in place: momentum. It
+            is not called where a batch is more than one step.
 
     Returns:
         Norm of the first gradient, before clipping.
@@ -53,6 +56,8 @@ def update_policy(
     if settings.epochs == 1 and size >= n_steps:
         optimizer.zero_grad()
         policy.ascend(rows, raw, factor_t)
+        if after_ascent is not None:
+            after_ascent()
         return _step(policy, optimizer, settings, centre)
     with torch.no_grad():
         old_t = policy.log_prob(rows, raw)

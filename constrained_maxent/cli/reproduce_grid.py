@@ -15,11 +15,11 @@ from constrained_maxent.cli.console import INTERRUPTED, console, number
 from constrained_maxent.experiments.grid.analysis import (
     Course,
     Summary,
-    claims,
     courses,
     stationary_optimum,
     unconstrained_violation,
 )
+from constrained_maxent.experiments.grid.claims import claims
 from constrained_maxent.experiments.grid.draw import draw_study
 from constrained_maxent.experiments.grid.mixtures import frank_wolfe_points
 from constrained_maxent.experiments.grid.reach import SHARES, reaches
@@ -43,6 +43,7 @@ class ReproduceGrid:
             "policies",
             "methods",
             "primal-dual-search",
+            "primal-dual-batches",
             "ablation",
             "relaxed",
         ],

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from copy import copy, deepcopy
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
@@ -44,12 +45,15 @@ class OccupancyTracker:
             unknown. Called once with every step, with the rows recorded for it; an agent that keeps pre-squashing
             actions may put a function here that returns what it knows of the actions it has just sampled. Change it
             only where a batch begins.
+        refit: how λ̂ takes a batch, for an agent that knows better than ``estimator.fit``, which is asked where this is
+            ``None``. It changes ``estimator``, or leaves it as it is to hold the pseudo-rewards fixed.
     """
 
     def __init__(self, estimator: OccupancyEstimator, weighting: Weighting, *, pairing: Pairing) -> None:
         if pairing not in get_args(Pairing):
             raise InvalidSetting(f"pairing={pairing!r} must be one of {', '.join(get_args(Pairing))}.")
         self.estimator = estimator
+        self._unfitted = deepcopy(estimator)
         self.weighting = weighting
         self.pairing = pairing
         self.problem = Problem()
@@ -59,6 +63,7 @@ class OccupancyTracker:
         self.cost_sources: dict[str, str | CostFunction] = {}
         self.last_batch: Batch | None = None
         self.policy_log_prob: LogProb | None = None
+        self.refit: Callable[[Batch], object] | None = None
         self.agent_defaults: dict[str, Any] = {}
         self._evaluation: Evaluation | None = None
         self._half_is_fitted = False
@@ -162,7 +167,7 @@ class OccupancyTracker:
 
     def _close(self, batch: Batch, n_first: int) -> dict[str, Any]:
         if self.pairing == "previous":
-            rewards = self._rewards_of(batch)
+            rewards = self.rewards_of(batch)
             ready = [self.live is not None] * len(batch)
             evaluation = self._fit(batch)
         else:
@@ -172,7 +177,7 @@ class OccupancyTracker:
                 self._fit(batch.take(0, n_first))
             assert self._evaluation is not None
             evaluation = self._evaluation
-            rewards = self._rewards_of(batch)
+            rewards = self.rewards_of(batch)
             ready = [self.pairing == "same" or i >= n_first for i in range(len(batch))]
         report = {
             "iteration": self.iteration,
@@ -220,7 +225,10 @@ class OccupancyTracker:
         return max(float(np.count_nonzero(starts == 0)), 1.0)
 
     def _fit(self, batch: Batch) -> Evaluation:
-        self.estimator.fit(batch)
+        if self.refit is None:
+            self.estimator.fit(batch)
+        else:
+            self.refit(batch)
         return self._refresh()
 
     def _refresh(self) -> Evaluation:
@@ -230,7 +238,8 @@ class OccupancyTracker:
         self.live = self.problem.pseudo_reward(measure, self._evaluation)
         return self._evaluation
 
-    def _rewards_of(self, batch: Batch) -> FloatArray:
+    def rewards_of(self, batch: Batch) -> FloatArray:
+        """Live pseudo-rewards of every step, ``(n_steps,)``; zeros before the first fit."""
         if self.live is None:
             return np.zeros(batch.n_steps)
         if self.live.is_tabular:
@@ -238,6 +247,21 @@ class OccupancyTracker:
         else:
             parts = self.live.at(self.estimator.points_of(batch))
         return sum(parts.values(), np.zeros(batch.n_steps))
+
+    def fit_afresh(self, batch: Batch) -> Evaluation:
+        """Forget what λ̂ learnt, memory included, fit it to this batch alone, and evaluate; penalties stay."""
+        self.estimator = deepcopy(self._unfitted).fit(batch)
+        evaluation = self._refresh()
+        self.restart_batch()
+        return evaluation
+
+    def twin(self) -> OccupancyTracker:
+        """Another engine of the same problem, with a copy of the estimate and penalties of its own."""
+        twin = copy(self)
+        twin.estimator = deepcopy(self.estimator)
+        twin.problem = Problem(self.problem.objective, dict(self.problem.constraints))
+        twin.refit = twin.policy_log_prob = twin.last_batch = None
+        return twin
 
     # Checkpoints.
 

@@ -39,6 +39,8 @@ def lake(**settings):
             for name in ("projection_radius", "max_gradient_norm", "clip_range")
             for value in (0.0, -1.0, NAN, -INF, "0.1", True)
         ],
+        *[("momentum", value) for value in (0.0, -0.1, 1.1, NAN, "1", True)],
+        *[("importance_bound", value) for value in (0.9, -1.0, NAN, INF, "2", True)],
         *[("return_discount", value) for value in (0.0, -0.5, 1.1, NAN, "1", True)],
         *[("gae_lambda", value) for value in (-0.1, 1.1, NAN, INF, "1", True)],
         *[
@@ -121,9 +123,24 @@ class TestComplete:
         assert chosen.clip_range == INF
         assert chosen.critic_steps == 40  # usual
 
+    def test_momentum_of_networks_has_usual_choices_of_its_own(self):
+        chosen = complete(PGPSettings(momentum=0.5), {}, is_table=False)
+        assert (chosen.epochs, chosen.minibatch_size, chosen.normalize_advantages) == (1, 0, False)
+        assert (chosen.importance_bound, chosen.optimizer, chosen.baseline) == (2.0, "adam", "critic")
+        assert complete(PGPSettings(momentum=1.0), {}, is_table=False).epochs == 4
+
+    @pytest.mark.parametrize(("name", "value"), [("epochs", 2), ("minibatch_size", 64), ("normalize_advantages", True)])
+    @pytest.mark.parametrize("is_table", [True, False])
+    def test_momentum_takes_one_step_of_the_whole_batch(self, name, value, is_table):
+        with pytest.raises(InvalidSetting, match=f"take {name}="):
+            complete(PGPSettings(momentum=0.5, **{name: value}), {}, is_table=is_table)
+        with pytest.raises(InvalidSetting, match=f"take {name}="):
+            complete(PGPSettings(momentum=0.5), {name: value}, is_table=is_table)
+        complete(PGPSettings(momentum=1.0, **{name: value}), {}, is_table=is_table)
+
     def test_what_is_suggested_is_checked(self):
-        with pytest.raises(InvalidSetting, match=r"agent_defaults have unknown names: lr, momentum\."):
-            complete(PGPSettings(), {"momentum": 0.9, "lr": 0.1, "epochs": 2}, is_table=True)
+        with pytest.raises(InvalidSetting, match=r"agent_defaults have unknown names: alpha, lr\."):
+            complete(PGPSettings(), {"alpha": 0.9, "lr": 0.1, "epochs": 2}, is_table=True)
         with pytest.raises(InvalidSetting, match="epochs=0"):
             complete(PGPSettings(), {"epochs": 0}, is_table=True)
 

@@ -35,6 +35,38 @@ def batch(actions=(0, 1), cost=2.0):
     )
 
 
+class TestRefit:
+    def test_an_agent_holds_the_rewards_fixed(self):
+        """It is asked in place of the estimator, for every batch; what it leaves as it is stays live."""
+        tracker = make(penalty=Quadratic(0.5))
+        tracker.close(batch(), n_first=1)
+        before, seen = tracker.live.at_cell(0, {"cost": 2.0}), []
+        tracker.refit = seen.append
+        other = batch((1, 1), 1.0)
+        tracker.close(other, n_first=1)
+        assert seen == [other]
+        assert tracker.live.at_cell(0, {"cost": 2.0}) == before
+        tracker.refit = None
+        tracker.close(other, n_first=1)
+        assert tracker.live.at_cell(0, {"cost": 2.0}) != before
+
+    def test_a_twin_goes_its_own_way(self):
+        """By hand: the multiplier is 0.5 R = 1 after the first batch, and 1 + 0.5 · 2 after the second."""
+        tracker = make()
+        tracker.close(batch(), n_first=1)
+        tracker.policy_log_prob = tracker.refit = lambda *arguments: None
+        twin = tracker.twin()
+        assert (twin.refit, twin.policy_log_prob, twin.last_batch) == (None, None, None)
+        rewards = twin.rewards_of(batch((1, 1)))
+        np.testing.assert_array_equal(rewards, tracker.rewards_of(batch((1, 1))))
+        tracker.refit = tracker.policy_log_prob = None
+        tracker.close(batch((1, 1)), n_first=1)
+        np.testing.assert_array_equal(twin.rewards_of(batch((1, 1))), rewards)
+        assert (tracker.rewards_of(batch((1, 1))) != rewards).any()
+        assert tracker.state_dict()["penalties"] == {"cost": {"multiplier": 2.0}}
+        assert twin.state_dict()["penalties"] == {"cost": {"multiplier": 1.0}}
+
+
 class TestCheckpoints:
     @pytest.mark.parametrize("pairing", ["previous", "same", "split"])
     @pytest.mark.parametrize("memory", [0.0, 0.5])

@@ -51,7 +51,17 @@ def draw_study(study: Study, scale: Scale, rows: Sequence[Row], folder: Path) ->
     if study.name == "methods":
         figures = {study.name: _against_transitions(study, found)}
     elif study.name == "primal-dual-search":
-        figures = {study.name: _scattered(study, found, references)}
+        figures = {study.name: _scattered(study.name, study.constraint, found, references)}
+    elif study.name == "primal-dual-batches":
+        figures = {
+            f"{study.name}-{episodes}": _scattered(
+                f"{study.name}, B = {episodes}",
+                study.constraint,
+                [course for course in found if course.first.episodes_per_batch == episodes],
+                references,
+            )
+            for episodes in sorted({course.first.episodes_per_batch for course in found})
+        }
     elif study.name in ("robustness", "norm-beta"):
         figures = {study.name: _over_beta(study, found, references)}
     elif study.name in ("ablation", "relaxed", "unconstrained"):
@@ -170,7 +180,7 @@ def _against_transitions(study: Study, found: Sequence[Course]) -> Figure:
     return curves_figure([[gap, violation]], title=study.name)
 
 
-def _scattered(study: Study, found: Sequence[Course], references: Mapping[str, float]) -> Figure:
+def _scattered(title: str, constraint: str, found: Sequence[Course], references: Mapping[str, float]) -> Figure:
     """Entropy and cost of last policies over the step size: a column for each dual step, a curve for each momentum."""
     from constrained_maxent.reporting import Curve, Panel, curves_figure
 
@@ -191,15 +201,13 @@ def _scattered(study: Study, found: Sequence[Course], references: Mapping[str, f
             curves,
             title=f"α_μ = {rate:g}",
             xlabel="α_θ",
-            ylabel="entropy [nats]" if is_entropy else study.constraint,
+            ylabel="entropy [nats]" if is_entropy else constraint,
             lines=references if is_entropy else {"limit": 0.0},
             xscale="log",
             yscale="linear" if is_entropy else "symlog",
         )
 
-    return curves_figure(
-        [[panel(quantity, rate) for rate in rates] for quantity in ("entropy", "value")], title=study.name
-    )
+    return curves_figure([[panel(quantity, rate) for rate in rates] for quantity in ("entropy", "value")], title=title)
 
 
 def _draw_policies(study: Study, policies: FloatArray, folder: Path) -> list[Path]:

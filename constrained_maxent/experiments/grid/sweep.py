@@ -105,6 +105,23 @@ BATCHES = (8, 24, 72)
 STEPS = (0.001, 0.01, 0.1)
 
 
+MOMENTA_AT_BATCHES = (0.05, 1.0)
+"""Of the search at larger batches: the best with momentum at B = 8, and none."""
+
+
+def _search(batches: Iterable[int], momenta: Iterable[float]) -> tuple[Setting, ...]:
+    return tuple(
+        Setting(
+            method="primal-dual" if momentum == 1.0 else "vr-pdpg",
+            episodes_per_batch=episodes,
+            learning_rate=step,
+            dual_rate=dual,
+            momentum=momentum,
+        )
+        for episodes, momentum, step, dual in product(batches, momenta, RATES, RATES)
+    )
+
+
 def _sweep(betas: Iterable[float]) -> tuple[Setting, ...]:
     return tuple(
         Setting(method="pgp", episodes_per_batch=episodes, learning_rate=step, beta=beta)
@@ -212,15 +229,14 @@ STUDIES: dict[str, Study] = {
         Study(
             name="primal-dual-search",
             world="holes",
-            settings=tuple(
-                Setting(
-                    method="primal-dual" if momentum == 1.0 else "vr-pdpg",
-                    learning_rate=step,
-                    dual_rate=dual,
-                    momentum=momentum,
-                )
-                for momentum, step, dual in product(MOMENTA, RATES, RATES)
-            ),
+            settings=_search((8,), MOMENTA),
+            snapshots=30,
+            most_seeds=3,
+        ),
+        Study(
+            name="primal-dual-batches",
+            world="holes",
+            settings=_search((24, 72), MOMENTA_AT_BATCHES),
             snapshots=30,
             most_seeds=3,
         ),

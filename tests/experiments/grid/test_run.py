@@ -1,6 +1,10 @@
 """Rows are exact values of the engine's policies; finished studies are read, interrupted ones continued."""
 
 import json
+import signal
+import subprocess
+import sys
+import textwrap
 from dataclasses import replace
 
 import numpy as np
@@ -64,7 +68,8 @@ def test_another_scale_or_study_does_not_pass_for_it(finished):
         run_study(replace(FIG1, settings=FIG1.settings[:1]), SMALL, folder)
 
 
-def test_an_interruption_is_continued(finished, tmp_path, monkeypatch):
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_an_interruption_or_a_crash_is_continued(finished, tmp_path, monkeypatch, error):
     _, rows = finished
     advanced = []
 
@@ -75,10 +80,10 @@ def test_an_interruption_is_continued(finished, tmp_path, monkeypatch):
     def interrupt(at):
         advanced.append(at.iterations)
         if len(advanced) == 2:
-            raise KeyboardInterrupt
+            raise error
 
     monkeypatch.setattr(run, "TabularEngine", Chunked)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(error):
         run_study(FIG1, SMALL, tmp_path, progress=interrupt)
     files = StudyFiles(tmp_path, "fig1")
     assert files.checkpoint.exists()
@@ -86,6 +91,45 @@ def test_an_interruption_is_continued(finished, tmp_path, monkeypatch):
     assert run_study(FIG1, SMALL, tmp_path, progress=interrupt) == rows
     assert advanced == [5, 10, 15, 20]
     assert not files.checkpoint.exists()
+
+
+def test_a_crash_in_the_evaluation_loses_no_training(finished, tmp_path, monkeypatch):
+    _, rows = finished
+    with monkeypatch.context() as patched:
+        patched.setattr(run, "_evaluate", lambda *arguments: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            run_study(FIG1, SMALL, tmp_path)
+    advanced = []
+    assert run_study(FIG1, SMALL, tmp_path, progress=advanced.append) == rows
+    assert not advanced, "nothing was left to train"
+
+
+def test_a_kill_loses_what_came_after_the_last_checkpoint(finished, tmp_path):
+    """The engine advances by 5 batches at a time here, each with its checkpoint; the process dies at the third."""
+    _, rows = finished
+    script = f"""
+        import os, signal
+        from pathlib import Path
+        from constrained_maxent.agents.tabular import TabularEngine
+        from constrained_maxent.experiments.grid import run
+        from constrained_maxent.experiments.grid.sweep import STUDIES, Scale
+
+        class Chunked(TabularEngine):
+            def run(self, iterations, *, callback=None, chunk_iterations=None):
+                return super().run(iterations, callback=callback, chunk_iterations=5)
+
+        def die(at):
+            if at.iterations == 15:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        run.TabularEngine, run.SECONDS_BETWEEN_CHECKPOINTS = Chunked, 0.0
+        run.run_study(STUDIES["fig1"], Scale("smoke", 20, 2), Path({str(tmp_path)!r}), progress=die)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    with np.load(StudyFiles(tmp_path, "fig1").checkpoint) as state:
+        assert set(state["counters"][:, 0].tolist()) == {10}
+    assert run_study(FIG1, SMALL, tmp_path) == rows
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path):

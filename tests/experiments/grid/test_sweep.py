@@ -21,6 +21,7 @@ from constrained_maxent.experiments.grid.sweep import SCALES, STUDIES, chosen
         ("policies", 4),
         ("methods", 9),
         ("primal-dual-search", 343),  # 7 values of each of three rates
+        ("primal-dual-batches", 196),  # of each of two rates, at two batch sizes, with and without momentum
     ],
 )
 def test_settings_are_different_and_as_many_as_the_paper_has(name, settings):
