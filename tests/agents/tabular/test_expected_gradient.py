@@ -11,8 +11,8 @@ from scipy.stats import t as student
 from constrained_maxent.agents.tabular import Geometric, RunSettings, TabularEngine
 from constrained_maxent.envs import SafeFrozenLake
 from constrained_maxent.functionals import Entropy, KLDivergence, L2Distance, LinearCost
-from constrained_maxent.oracle import SoftmaxProblem, TabularMDP, solve
-from constrained_maxent.penalties import Lagrangian, Quadratic
+from constrained_maxent.oracle import SoftmaxProblem, TabularMDP, best_stationary, solve
+from constrained_maxent.penalties import Lagrangian, Quadratic, QuadraticContinuation
 from constrained_maxent.problem import Constraint
 
 N_RUNS = 100
@@ -191,3 +191,27 @@ def test_training_ends_at_the_global_optimum(seed):
     assert best.multipliers["cost"] > 0.01, "the constraint does not bind"
     assert Entropy(smoothing=0.0).value(occupancy) == pytest.approx(best.value, abs=0.005)
     assert cost.value(occupancy) - cost.limit < 0.03  # of costs of standard deviation 1
+
+
+def test_training_ends_at_the_best_stationary_policy_of_the_slippery_grid():
+    """Within 25 steps policies that know the time are better: what training must reach is the best without."""
+    n, limit, beta = 10_000, 50.0, 0.02
+    grid = SafeFrozenLake(slippery=True)
+    mdp = TabularMDP.from_env(grid, discount=0.99)
+    cost = LinearCost(grid.cost_tables["cost"], limit=limit)
+    settings = RunSettings(
+        constraints={"cost": Constraint(cost, QuadraticContinuation(1e-4, beta, n))},
+        episodes_per_batch=64,
+        optimizer="natural",
+        damping=0.001,
+        baseline="batch-mean",
+        memory=Geometric(0.7, 0.97, n),
+        learning_rate=Geometric(0.005, 0.0003, n),
+    )
+    policy = TabularEngine(mdp, [settings], scale="truncated").run(n).policies[0]
+    occupancy = mdp.occupancy(policy, scale="truncated")
+    (best,) = best_stationary(mdp, Entropy(smoothing=0.0), {"cost": cost}, scale="truncated", starts=1)
+    assert cost.value(mdp.occupancy(best.policy, scale="truncated")) == pytest.approx(limit, abs=1e-3), "it binds"
+    # β leaves a violation of μ / 2β; the entropy per unit of cost near the limit is below 0.1.
+    assert cost.value(occupancy) - limit < 0.1 / (2.0 * beta)
+    assert Entropy(smoothing=0.0).value(occupancy) == pytest.approx(best.value, rel=0.01)
