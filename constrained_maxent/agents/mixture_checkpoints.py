@@ -11,7 +11,7 @@ import numpy as np
 
 from constrained_maxent.agents import checkpoints
 from constrained_maxent.agents.pool import Pool, columns
-from constrained_maxent.agents.rollouts import Environment
+from constrained_maxent.agents.rollouts import Environment, find_tracker
 from constrained_maxent.agents.settings import PGPSettings
 from constrained_maxent.errors import CheckpointMismatch, DamagedCheckpoint, InvalidSetting
 from constrained_maxent.types import Batch
@@ -37,6 +37,7 @@ def save(path: str | PathLike[str], agent: FrankWolfe) -> None:
             "iteration": agent.iteration,
             "timesteps": agent.timesteps,
             "weights": agent.weights,
+            "problem": _problem(agent.env),
             "policies": [policy.state_dict() for policy in agent.policies],
             "batches": [columns(batch) for batch in agent._pool.batches],
         },
@@ -56,6 +57,8 @@ def load(path: str | PathLike[str], env: Environment, kind: type[Agent]) -> Agen
             steps=content["steps"],
             seed=content["seed"],
         )
+        if content["problem"] != (here := _problem(env)):
+            raise CheckpointMismatch(f"{path} is of the problem {content['problem']}, this environment of {here}.")
         batches = checkpoints.to_arrays(content["batches"])
         agent._pool = Pool(tuple(Batch(**batch) for batch in batches))
         agent.weights = np.array(checkpoints.to_arrays(content["weights"]), dtype=np.float64)
@@ -72,3 +75,12 @@ def load(path: str | PathLike[str], env: Environment, kind: type[Agent]) -> Agen
     except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         raise DamagedCheckpoint(f"{path} lacks a part or holds one that does not fit: {error!r}.") from error
     return agent
+
+
+def _problem(env: Environment) -> str:
+    """What the densities of the policies are of: the terms, and how steps are weighted."""
+    tracker = find_tracker(env)
+    assert tracker is not None, "FrankWolfe refuses an environment without one"
+    weighting = tracker.weighting
+    terms = ", ".join(tracker.problem.term_names)
+    return f"{terms}; discount {weighting.discount:g}, horizon {weighting.horizon}, scale {weighting.scale}"

@@ -68,6 +68,7 @@ class Momentum:
                 "memory=0, or take momentum=1."
             )
         self.direction: list[torch.Tensor] = []
+        self._pending: list[torch.Tensor] = []  # d of the batch under way
         self._policy, self._tracker = policy, tracker
         self._share, self._bound, self._first_action = share, importance_bound, first_action
         self._old_policy = copy.deepcopy(policy)
@@ -112,7 +113,7 @@ class Momentum:
         return self._old_tracker.rewards_of(batch), np.repeat(weights, rollout.lengths)
 
     def follow(self, rows: NDArray[Any], raw: NDArray[Any], old_factor_t: FloatArray | None) -> None:
-        """Turn the gradients of the policy into d.
+        """Turn the gradients of the policy into d, which is kept when ``end_batch`` hears of the step.
 
         Args:
             rows: observations, ``(n, ...)``.
@@ -128,10 +129,12 @@ class Momentum:
                 assert parameter.grad is not None
                 assert old.grad is not None
                 parameter.grad += (1.0 - self._share) * (known - old.grad)
-        self.direction = [parameter.grad.clone() for parameter in parameters if parameter.grad is not None]
+        self._pending = [parameter.grad.clone() for parameter in parameters if parameter.grad is not None]
 
     def end_batch(self, *, stepped: bool) -> None:
-        """The policy that acted in this batch is now the old one, and, where a step was taken, its rewards are old."""
+        """The policy that acted in this batch is now the old one; where a step was taken, so are its rewards and d."""
+        if stepped:
+            self.direction = self._pending
         self._old_policy.load_state_dict(self._acted)
         self._old_policy.changed()
         self._has_old_policy = True

@@ -49,7 +49,8 @@ class IterationReport:
     Attributes:
         iteration: number of iterations done.
         timesteps: steps taken in the environment so far.
-        objective, constraints, multipliers, penalty: from ``info["batch"]``, estimated on the batch before the update.
+        objective, constraints, multipliers, penalty: from ``info["batch"]``, estimated on the batch before the update,
+            which the learner collected.
         gradient_norm: of the batch's first gradient, before clipping: that of P, unless advantages are normalised or
             momentum and a proximal term belong to it.
         critic_loss: in standardised units; ``None`` without a critic.
@@ -164,7 +165,10 @@ class PGP:
 
     @property
     def policy(self) -> Policy:
-        """What the agent has learnt: the learner, or with ``averaging`` the mean of its last iterates."""
+        """What the agent has learnt: the learner, or with ``averaging`` the mean of its iterates.
+
+        To start from other parameters, load them into ``learner``: the first update makes the average anew.
+        """
         return self.learner if self._average is None else self._average.policy
 
     def _make_optimizer(self) -> torch.optim.Optimizer:
@@ -239,9 +243,13 @@ class PGP:
         self._goes_on = not rollout.report["whole_episodes"]
         self.timesteps += rollout.n_steps
         self.iteration += 1
-        gradient_norm, critic_loss = self._update(rollout) if len(rollout.rows) else (0.0, None)
-        if momentum is not None:
-            momentum.end_batch(stepped=len(rollout.rows) > 0)
+        stepped = False
+        try:
+            gradient_norm, critic_loss = self._update(rollout) if len(rollout.rows) else (0.0, None)
+            stepped = len(rollout.rows) > 0
+        finally:
+            if momentum is not None:
+                momentum.end_batch(stepped=stepped)
         report = rollout.report
         return IterationReport(
             iteration=self.iteration,

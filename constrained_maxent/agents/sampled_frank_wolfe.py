@@ -27,7 +27,14 @@ from constrained_maxent.agents.pgp import PGP
 from constrained_maxent.agents.policies import CategoricalMLP, Policy, TabularSoftmax, is_table
 from constrained_maxent.agents.pool import Pool
 from constrained_maxent.agents.progress import Progress
-from constrained_maxent.agents.rollouts import Collector, Environment, find_tracker, is_single, one_action
+from constrained_maxent.agents.rollouts import (
+    Collector,
+    Environment,
+    find_tracker,
+    is_single,
+    one_action,
+    single_spaces,
+)
 from constrained_maxent.agents.settings import PGPSettings
 from constrained_maxent.errors import InvalidSetting, NotFitted, UnsupportedSpace
 from constrained_maxent.occupancy import Counts
@@ -195,11 +202,12 @@ class FrankWolfe:
     @contextmanager
     def _held(self) -> Iterator[None]:
         """Meanwhile λ̂, and with it the pseudo-reward, stays as it is."""
+        before = self._tracker.refit
         self._tracker.refit = lambda batch: None
         try:
             yield
         finally:
-            self._tracker.refit = None
+            self._tracker.refit = before
 
     def _evaluate(self, policy: Policy, k: int) -> Batch:
         """Episodes of one policy, from the start of episodes on."""
@@ -335,10 +343,13 @@ def _usable_tracker(env: Environment, planner: PGPSettings) -> Any:
             )
     if tracker.policy_log_prob is not None:
         raise InvalidSetting("policy_log_prob= is of one policy, and a mixture is none: leave it out.")
-    if planner.optimizer == "natural" or (planner.momentum or 1.0) < 1.0:
+    spaces = single_spaces(env)
+    suggested = {} if is_table(*spaces, kind=planner.policy) else tracker.agent_defaults
+    chosen = suggested | planner.given()
+    if chosen.get("optimizer") == "natural" or chosen.get("momentum", 1.0) < 1.0:
         raise InvalidSetting(
             "The natural gradient and momentum read λ̂ of the policy that acts; here it is the mixture's: take "
-            "another optimizer for the planner, and no momentum."
+            "another optimizer for the planner, and momentum=1.0."
         )
     return tracker
 

@@ -99,6 +99,11 @@ def evaluate_rollouts(
     """
     if isinstance(n_episodes, bool) or not isinstance(n_episodes, (int, np.integer)) or n_episodes < 1:
         raise InvalidSetting(f"episodes={n_episodes!r} must be at least 1.")
+    if not getattr(agent, "is_single_policy", True):
+        raise InvalidSetting(
+            f"{type(agent).__name__} is a mixture of policies, and rollouts are of one: evaluate its policies one by "
+            "one, or where the dynamics are known its mixture() exactly."
+        )
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
         raise InvalidSetting(f"seed={seed!r} must be at least 0.")
     tracker = find_tracker(env)

@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium as gym
 
 from constrained_maxent import envs
+from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.experiments.imitation import imitate
 from constrained_maxent.experiments.presets import Preset, penalty_of, settings_of
 from constrained_maxent.functionals import Entropy, LinearCost
@@ -132,8 +133,8 @@ def make_cartpole(
         InvalidSetting: unknown preset, or values out of range.
     """
     settings = settings_of(CARTPOLE_PRESETS, preset, iterations=iterations)
-    # Where the rail hardly lets a cart pass the limit, the largest violation is a thousandth of a millimetre: with that
-    # as its unit, the penalty would shake the policy for nothing.
+    # Where the rail hardly lets a cart pass the limit, the largest violation is a hundredth of a millimetre: with that
+    # as its unit, the penalty would shake the policy for nothing. A millimetre, at scale "normalised".
     usual = _usual_penalty(preset, settings["iterations"], least_violation=1e-3)
     return _make(
         envs.SafeCartpole if num_envs is None else envs.SafeCartpoleVector,
@@ -204,6 +205,8 @@ def make_point_mass(
         replace_reward=r_max is None,
     )
     if r_max is None:
+        if beta is not None or penalty is not None:
+            raise InvalidSetting("beta= and penalty= enforce r_max=: give it, or leave them out.")
         return stack
     usual = _usual_penalty(preset, settings["iterations"])
     enforced = penalty_of(usual, beta=beta, penalty=penalty)

@@ -18,10 +18,11 @@ from constrained_maxent.errors import InvalidRun, InvalidSetting
 from constrained_maxent.evaluation import Estimate, over_seeds
 from constrained_maxent.evaluation.state_measures import STATE_MEASURES, evaluate_states
 from constrained_maxent.experiments.control_cases import Case, Study
+from constrained_maxent.experiments.environments import completed
 from constrained_maxent.experiments.evaluation import RunEvaluation, evaluate_run
 from constrained_maxent.experiments.run_folder import RunFolder
 from constrained_maxent.experiments.settings import TrainSettings
-from constrained_maxent.experiments.training import one_thread, resume, train
+from constrained_maxent.experiments.training import load_config, one_thread, resume, train
 from constrained_maxent.occupancy import Weighting
 from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.references import shipped
@@ -119,8 +120,10 @@ def _train_and_evaluate(env_id: str, settings: TrainSettings, path: Path) -> tup
 
 
 def _finished(env_id: str, settings: TrainSettings, folder: RunFolder) -> tuple[float, RunEvaluation]:
+    can_go_on = folder.checkpoint_path.exists() and folder.config_path.exists()
+    if can_go_on and load_config(folder) != (env_id, completed(env_id, settings)):
+        raise InvalidRun(f"{folder.path} holds a run of other settings: remove it, or take another --out.")
     if not folder.summary_path.exists():
-        can_go_on = folder.checkpoint_path.exists() and folder.config_path.exists()
         result = resume(folder) if can_go_on else train(env_id, settings, folder, overwrite=True)
         if result.interrupted:
             raise KeyboardInterrupt

@@ -18,7 +18,7 @@ from constrained_maxent.agents import PGP
 from constrained_maxent.agents.momentum import Momentum, importance_weights
 from constrained_maxent.agents.normalised import NormalisedGradient
 from constrained_maxent.agents.policies import TabularSoftmax
-from constrained_maxent.errors import CheckpointMismatch, DamagedCheckpoint, InvalidSetting
+from constrained_maxent.errors import CheckpointMismatch, DamagedCheckpoint, InvalidSetting, NonFiniteValue
 from constrained_maxent.occupancy import Counts, GaussianMixture
 from constrained_maxent.wrappers import constrain, find_tracker
 
@@ -108,7 +108,7 @@ class TestWeightedGradient:
         momentum.direction = [torch.zeros(2, 2, dtype=torch.float64)]
         momentum.follow(rollout.rows, rollout.actions, factors)
         # d = 0 + 0.75 (0 - w ĝ), and what optimisers step down is its negative.
-        np.testing.assert_array_equal(momentum.direction[0], policy.theta.grad)
+        np.testing.assert_array_equal(momentum._pending[0], policy.theta.grad)
         return policy.theta.grad.numpy() / 0.75, importance.reshape(8, 3)[:, 0]
 
     def set(self, policy, theta):
@@ -243,6 +243,12 @@ class TestCheckpoints:
         for one, other in zip(agent._momentum.direction, whole._momentum.direction, strict=True):
             np.testing.assert_array_equal(one, other)
 
+    def test_with_an_average(self, tmp_path):
+        whole = PGP(grid(), seed=1, momentum=0.4, averaging=0.8).learn(iterations=5)
+        PGP(grid(), seed=1, momentum=0.4, averaging=0.8).learn(iterations=2).save(tmp_path / "agent.pt")
+        agent = PGP.load(tmp_path / "agent.pt", grid()).learn(iterations=3)
+        np.testing.assert_array_equal(parameters(agent), parameters(whole))
+
     def test_another_environment_is_refused(self, tmp_path):
         path = tmp_path / "agent.pt"
         PGP(grid(), momentum=0.4).learn(iterations=2).save(path)
@@ -313,3 +319,22 @@ class TestNormalisedSteps:
         theta.grad = torch.zeros(3)
         NormalisedGradient([theta], lr=0.5).step()
         assert theta.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_a_gradient_that_is_not_finite_is_forgotten():
+    agent = PGP(grid(), seed=1, momentum=0.4).learn(iterations=2)
+    before = parameters(agent)
+    ascend, learner = agent.learner.ascend, agent.learner
+
+    def diverging(*arguments):
+        ascend(*arguments)
+        learner.theta.grad[0, 0] = np.nan
+
+    learner.ascend = diverging
+    with pytest.raises(NonFiniteValue, match="not finite"):
+        agent.learn(iterations=1)
+    np.testing.assert_array_equal(parameters(agent), before)
+    assert all(torch.isfinite(part).all() for part in agent._momentum.direction)
+    learner.ascend = ascend
+    agent.learn(iterations=2)
+    assert np.isfinite(parameters(agent)).all()

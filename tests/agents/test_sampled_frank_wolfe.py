@@ -9,9 +9,10 @@ import torch
 from gymnasium.spaces import Box, Discrete
 
 from constrained_maxent.agents import PGP, FrankWolfe, PGPSettings, frank_wolfe
+from constrained_maxent.agents.line_search import highest_point
 from constrained_maxent.agents.pool import Pool
 from constrained_maxent.errors import CheckpointMismatch, DamagedCheckpoint, InvalidSetting, NotFitted, UnsupportedSpace
-from constrained_maxent.evaluation import ExactProblem
+from constrained_maxent.evaluation import ExactProblem, evaluate_rollouts
 from constrained_maxent.functionals import Entropy, LinearCost
 from constrained_maxent.occupancy import Counts, GaussianMixture
 from constrained_maxent.oracle import TabularMDP
@@ -275,6 +276,9 @@ class TestCheckpoints:
             PGP.load(path, lake())
         with pytest.raises(CheckpointMismatch, match="observation space"):
             FrankWolfe.load(path, lake(map_name="4x4"))
+        for other in ({"discount": 0.5}, {"scale": "normalised"}):
+            with pytest.raises(CheckpointMismatch, match="of the problem"):
+                FrankWolfe.load(path, lake(**other))
         content = torch.load(path, weights_only=True)
         torch.save(content | {"weights": content["weights"][:0]}, path)
         with pytest.raises(DamagedCheckpoint, match="as many weights"):
@@ -284,7 +288,23 @@ class TestCheckpoints:
             FrankWolfe.load(path, lake())
 
 
+def test_a_search_that_ends_at_an_end():
+    assert highest_point(lambda x: -x) == 0.0
+    assert highest_point(lambda x: x) == 1.0
+
+
 class TestRefused:
+    def test_what_the_environment_suggests(self):
+        env = lake()
+        find_tracker(env).agent_defaults = {"momentum": 0.5}
+        with pytest.raises(InvalidSetting, match="and momentum="):
+            FrankWolfe(env, PGPSettings(policy="mlp", hidden_sizes=(4,)))
+
+    def test_rollouts_are_of_one_policy(self):
+        env = lake()
+        with pytest.raises(InvalidSetting, match="is a mixture"):
+            evaluate_rollouts(env, FrankWolfe(env, **QUICK).learn(1), n_episodes=4, seed=0)
+
     @pytest.mark.parametrize(
         "wrong",
         [

@@ -82,6 +82,11 @@ class TestSettings:
             (constraint,) = find_tracker(gym.make(env_id, penalty=penalty, **settings)).problem.constraints.values()
             assert constraint.penalty == Exact(2.0)
 
+    @pytest.mark.parametrize("given", [{"beta": 1.0}, {"penalty": Exact(1.0)}])
+    def test_the_point_mass_has_nothing_to_enforce_without_r_max(self, given):
+        with pytest.raises(InvalidSetting, match="r_max"):
+            make_point_mass(**given)
+
     def test_tiny_violations_are_not_scaled_up(self):
         """A violation of a micrometre is worth a thousandth of the rate, and not the whole rate."""
         penalty = find_tracker(gym.make(CARTPOLE)).problem.constraints["cost"].penalty

@@ -115,6 +115,14 @@ def test_finished_runs_are_not_done_again(results, study, tmp_path, monkeypatch)
     assert seen == ["near-seed0", "near-seed1", "far--free-seed0", "far--free-seed1"]
 
 
+def test_runs_of_other_settings_are_refused(results, study, tmp_path):
+    case = replace(study.cases[0], settings=settings(slider_limit=0.2))
+    with pytest.raises(InvalidRun, match="other settings"):
+        run_study(replace(study, cases=[case]), tmp_path)
+    with pytest.raises(InvalidRun, match="other settings"):
+        run_study(study, tmp_path, iterations=3)
+
+
 def test_an_interrupted_run_goes_on(study, tmp_path, monkeypatch):
     whole = run_study(study, tmp_path / "whole", seeds=1)
     first = Study(study.name, study.env_id, study.cases[:1], 1)

@@ -114,7 +114,9 @@ def slope(penalties: Penalties, i: int, beta: float, multiplier: float, peak: fl
     if kind == LAGRANGIAN:
         return multiplier
     if kind == ADAPTIVE:
-        return max(multiplier + beta * violation / peak, 0.0) / peak if peak > 0.0 else 0.0
+        if peak <= 0.0:
+            return 0.0
+        return max(multiplier + beta * min(violation, peak) / peak, 0.0) / max(violation, peak)
     return max(multiplier + 2.0 * beta * violation, 0.0)
 
 

@@ -6,10 +6,18 @@ import numpy as np
 import pytest
 
 from constrained_maxent.agents.tabular import Geometric, RunSettings, TabularEngine
+from constrained_maxent.agents.tabular.multipliers import beta_of, penalties_of, slope
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.functionals import LinearCost
 from constrained_maxent.oracle import TabularMDP
-from constrained_maxent.penalties import AdaptiveLagrangian, Lagrangian, QuadraticContinuation
+from constrained_maxent.penalties import (
+    AdaptiveLagrangian,
+    AugmentedLagrangian,
+    Exact,
+    Lagrangian,
+    Quadratic,
+    QuadraticContinuation,
+)
 from constrained_maxent.problem import Constraint
 
 
@@ -130,3 +138,23 @@ def test_beta_and_a_schedule_of_it(constraints):
     constraint = Constraint(constraints["cost"].functional, QuadraticContinuation(0.1, 9.0, 40))
     with pytest.raises(InvalidSetting, match="'cost' has a schedule"):
         RunSettings(constraints={"cost": constraint}, beta=2.0)
+
+
+@pytest.mark.parametrize(
+    "penalty",
+    [
+        Quadratic(0.3),
+        QuadraticContinuation(0.1, 10.0, iterations=8, iteration=3),
+        Exact(0.7),
+        Lagrangian(0.1, multiplier=0.4, largest=2.0),
+        AugmentedLagrangian(0.5, learning_rate=0.2, multiplier=0.6),
+        AdaptiveLagrangian(0.7),
+        AdaptiveLagrangian(0.7, 7.0, 5, price=0.4, largest_violation=1.5, iteration=2),
+    ],
+    ids=lambda penalty: type(penalty).__name__,
+)
+def test_compiled_slopes_are_those_of_the_penalties(penalty):
+    compiled, multipliers, peaks = penalties_of([penalty])
+    for violation in (-9.0, -0.3, 0.0, 1e-3, 0.5, 1.5, 1.6, 4.0, 100.0):
+        found = slope(compiled, 0, beta_of(compiled, 0, 0), multipliers[0], peaks[0], violation)
+        assert found == pytest.approx(penalty.slope(violation), rel=1e-12), violation
