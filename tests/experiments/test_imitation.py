@@ -30,7 +30,7 @@ def test_the_constraint():
     assert (constraint.functional.limit, constraint.penalty) == (20.0, Quadratic(3.0))
     assert constraint.functional.reference is shipped("PointMass-v0")
     assert constraint_of(gym.make(POINT_MASS, r_max=2.0, preset="paper")).penalty == Quadratic(10.0)
-    assert "imitation" not in find_tracker(gym.make(POINT_MASS, beta=3.0)).problem.constraints
+    assert "imitation" not in find_tracker(gym.make(POINT_MASS)).problem.constraints
 
 
 def test_a_reference_of_ones_own(tmp_path):

@@ -76,7 +76,7 @@ def test_environment_kwargs():
         ({"iterationen": 5}, "do not exist: iterationen"),
         ({"iterations": "many"}, "make no sense: iterations='many'"),
         ({"env_kwargs": 5}, "make no sense"),
-        ({"agent": {"momentum": 0.9}}, "make no sense: .*momentum"),
+        ({"agent": {"impetus": 0.9}}, "make no sense: .*impetus"),
         ({"agent": {"learning_rate": -1.0}}, "make no sense: learning_rate=-1.0"),
         ({"agent": {"learning_rate": "high"}}, "make no sense"),
         ({"agent": {"hidden_sizes": 3}}, "make no sense"),
