@@ -133,12 +133,11 @@ class Momentum:
 
     def end_batch(self, *, stepped: bool) -> None:
         """The policy that acted in this batch is now the old one; where a step was taken, so are its rewards and d."""
-        if stepped:
-            self.direction = self._pending
         self._old_policy.load_state_dict(self._acted)
         self._old_policy.changed()
         self._has_old_policy = True
         if stepped:
+            self.direction = self._pending
             self._old_tracker.load_state_dict(self._known)
 
     # Checkpoints.

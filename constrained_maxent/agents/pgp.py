@@ -30,6 +30,7 @@ from constrained_maxent.agents.rollouts import (
     Collector,
     Environment,
     Rollout,
+    derived_seed,
     find_tracker,
     is_single,
     one_action,
@@ -336,7 +337,7 @@ class PGP:
         return advantage_t, advantage_t + value_t
 
     def _reset_seed(self) -> int:
-        return int(np.random.SeedSequence((self.seed, self.iteration)).generate_state(1)[0])
+        return derived_seed(self.seed, self.iteration)
 
     # Acting.
 

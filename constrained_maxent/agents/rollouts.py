@@ -50,6 +50,11 @@ class Rollout:
     n_episodes: float
 
 
+def derived_seed(*place: int) -> int:
+    """The seed of one place in a run, such as (seed of the run, iteration); unlike those of other places."""
+    return int(np.random.SeedSequence(place).generate_state(1)[0])
+
+
 def single_spaces(env: Environment) -> tuple[gym.Space[Any], gym.Space[Any]]:
     """Observation and action space of one (sub-)environment.
 

@@ -30,6 +30,7 @@ from constrained_maxent.agents.progress import Progress
 from constrained_maxent.agents.rollouts import (
     Collector,
     Environment,
+    derived_seed,
     find_tracker,
     is_single,
     one_action,
@@ -189,10 +190,8 @@ class FrankWolfe:
     def _make_planner(self, k: int) -> PGP:
         """A new agent, untrained."""
         tracker, suggested = self._tracker, self._tracker.agent_defaults
-        spaces = self._collector.observation_space, self._collector.action_space
         try:
-            if is_table(*spaces, kind=self.planner.policy):
-                tracker.agent_defaults = _PLANNER
+            tracker.agent_defaults = _planner_defaults(self.env, tracker, self.planner)
             agent = PGP(self.env, self.planner, seed=self._seed(k))
         finally:
             tracker.agent_defaults = suggested
@@ -244,7 +243,7 @@ class FrankWolfe:
         self._pool = pool.only(kept)
 
     def _seed(self, *place: int) -> int:
-        return int(np.random.SeedSequence((self.seed, *place)).generate_state(1)[0])
+        return derived_seed(self.seed, *place)
 
     # Acting.
 
@@ -343,15 +342,19 @@ def _usable_tracker(env: Environment, planner: PGPSettings) -> Any:
             )
     if tracker.policy_log_prob is not None:
         raise InvalidSetting("policy_log_prob= is of one policy, and a mixture is none: leave it out.")
-    spaces = single_spaces(env)
-    suggested = {} if is_table(*spaces, kind=planner.policy) else tracker.agent_defaults
-    chosen = suggested | planner.given()
+    chosen = _planner_defaults(env, tracker, planner) | planner.given()
     if chosen.get("optimizer") == "natural" or chosen.get("momentum", 1.0) < 1.0:
         raise InvalidSetting(
             "The natural gradient and momentum read λ̂ of the policy that acts; here it is the mixture's: take "
             "another optimizer for the planner, and momentum=1.0."
         )
     return tracker
+
+
+def _planner_defaults(env: Environment, tracker: Any, planner: PGPSettings) -> dict[str, Any]:
+    """What a planner takes where nothing is given."""
+    defaults: dict[str, Any] = tracker.agent_defaults
+    return _PLANNER if is_table(*single_spaces(env), kind=planner.policy) else defaults
 
 
 def _mixed(weights: FloatArray, step: float) -> FloatArray:
