@@ -19,6 +19,11 @@ def test_starts_near_zero():
     assert np.abs(make().values(np.arange(3))).max() < 0.2
 
 
+def test_takes_the_observations_that_policies_take():
+    for space, rows in [(Discrete(3, start=1), [1, 3]), (Box(-1.0, 1.0, (2, 2)), np.zeros((2, 2, 2)))]:
+        assert make(space).values(np.array(rows)).shape == (2,)
+
+
 @pytest.mark.parametrize(("shift", "scale"), [(0.0, 1.0), (1e4, 500.0), (-3.0, 1e-3)])
 def test_learns_values_of_any_scale(shift, scale):
     critic, rng = make(), np.random.default_rng(0)

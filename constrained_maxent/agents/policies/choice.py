@@ -1,0 +1,51 @@
+"""Which policy a pair of spaces gets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+
+from constrained_maxent.agents.policies.categorical import CategoricalMLP
+from constrained_maxent.agents.policies.gaussian import GaussianMLP
+from constrained_maxent.agents.policies.policy import Policy
+from constrained_maxent.agents.policies.tabular_softmax import TabularSoftmax
+from constrained_maxent.agents.settings import PolicyKind
+from constrained_maxent.errors import UnsupportedSpace
+from constrained_maxent.occupancy.counts import DENSE_CELLS
+from constrained_maxent.occupancy.spaces import FiniteSpace
+
+
+def make_policy(
+    observation_space: gym.Space[Any],
+    action_space: gym.Space[Any],
+    *,
+    kind: PolicyKind = "auto",
+    hidden_sizes: Sequence[int],
+    normalize: bool = False,
+) -> Policy:
+    """The policy for a pair of spaces; networks have ``hidden_sizes``, and observations normalised if wanted.
+
+    Raises:
+        UnsupportedSpace: the action space is neither ``Discrete`` nor ``Box``, or a table is asked for and impossible.
+    """
+    if isinstance(action_space, gym.spaces.Discrete):
+        if is_table(observation_space, action_space, kind=kind):
+            return TabularSoftmax(observation_space, action_space)
+        return CategoricalMLP(observation_space, action_space, hidden_sizes, normalize=normalize)
+    if not isinstance(action_space, gym.spaces.Box):
+        raise UnsupportedSpace(f"{action_space} is neither Discrete nor Box: PGP has no policy for it.")
+    if kind == "tabular":
+        raise UnsupportedSpace("A tabular policy needs Discrete actions: take policy='mlp'.")
+    return GaussianMLP(observation_space, action_space, hidden_sizes, normalize=normalize)
+
+
+def is_table(observation_space: gym.Space[Any], action_space: gym.Space[Any], *, kind: PolicyKind) -> bool:
+    """Whether ``make_policy`` makes a table; "auto": where its parameters are few."""
+    if kind != "auto" or not isinstance(action_space, gym.spaces.Discrete):
+        return kind == "tabular"
+    try:
+        return FiniteSpace(observation_space).n * int(action_space.n) <= DENSE_CELLS
+    except UnsupportedSpace:
+        return False
