@@ -286,6 +286,11 @@ class Points:
     costs: Mapping[str, FloatArray] = field(default_factory=dict)
     is_over_actions: bool = True
 
+    @property
+    def are_cells(self) -> bool:
+        """Whether λ is the mass of cells here, numbered or as a whole table, and not a density."""
+        return self.cells is not None or self.density.ndim == 2
+
 
 class StateMeasure(Protocol):
     """A measure of states that is known as a formula, not only at points, so that two of them can be compared."""

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 FORMAT = 4
 """Version of the file's layout. Files of another version are refused by name."""
 
+_LATER_HYPERPARAMETERS: dict[str, Any] = {"momentum": 1.0, "importance_bound": 2.0}
+"""What files of this format may lack, and what their agents did: the hyperparameters are younger than the format."""
+
 Agent = TypeVar("Agent", bound="PGP")
 
 
@@ -101,7 +104,7 @@ def load(path: str | PathLike[str], env: Environment, kind: type[Agent], *, devi
         require_match(path, content, env, kind)
         settings = PGPSettings(**json.loads(content["settings"]))
         settings = settings if device is None else replace(settings, device=device)
-        chosen = json.loads(content["hyperparameters"])
+        chosen = _LATER_HYPERPARAMETERS | json.loads(content["hyperparameters"])
         complete = replace(settings, **chosen)
         agent = kind(env, complete, seed=content["seed"])
         agent.settings = settings

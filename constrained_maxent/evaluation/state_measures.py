@@ -14,7 +14,7 @@ from constrained_maxent.agents.rollouts import Environment
 from constrained_maxent.errors import InvalidData, InvalidSetting
 from constrained_maxent.evaluation.grid import Coverage, Grid
 from constrained_maxent.evaluation.state_entropy import state_entropy
-from constrained_maxent.evaluation.statistics import Estimate, bootstrap_ratio
+from constrained_maxent.evaluation.statistics import Estimate, bootstrap_mean, bootstrap_ratio
 from constrained_maxent.occupancy.gaussians import fold
 from constrained_maxent.types import Batch, FloatArray, check_count
 
@@ -32,8 +32,8 @@ class StateMeasures:
         units: of the coordinates.
         wrapped: coordinates that are angles in radians; ``None``: those of the occupancy estimator. Grid and events
             get them in [-π, π).
-        coverage_steps: how many of the fresh steps coverage looks at, since it grows with their number; drawn at
-            random without replacement. Where there are fewer, all.
+        coverage_steps: how many of the fresh steps coverage looks at, since it grows with their number: drawn at
+            random without replacement, and besides in a row. Where there are fewer, all.
         entropy_steps: the same for the entropy.
     """
 
@@ -57,13 +57,16 @@ class StateEvaluation:
         entropy: of the state at a random step [nats], see
             :func:`~constrained_maxent.evaluation.state_entropy.state_entropy`.
         units: of the coordinates; empty where unknown.
-        coverage: of the grid; ``None`` without one.
+        coverage: of the grid, by steps drawn from all episodes; ``None`` without one.
+        coverage_in_a_row: share of the grid's cells that as many steps visit as they come, episode after episode: less
+            than when they are drawn from more episodes. Mean over as many such rows as there are, with a 95 % interval.
         events: share of steps in which each is the case, with a 95 % interval over episodes.
     """
 
     entropy: Estimate
     units: Sequence[str]
     coverage: Coverage | None
+    coverage_in_a_row: Estimate | None
     events: Mapping[str, Estimate]
 
     def figures(self) -> dict[str, Estimate]:
@@ -71,6 +74,8 @@ class StateEvaluation:
         figures = {"state entropy (nats)": self.entropy}
         if self.coverage is not None:
             figures["grid cells visited, share"] = Estimate.exactly(self.coverage.share)
+            assert self.coverage_in_a_row is not None, "both or none"
+            figures["grid cells visited in a row, share"] = self.coverage_in_a_row
             figures["effective grid cells, share"] = Estimate.exactly(self.coverage.effective)
             figures["outside the grid, share of steps"] = Estimate.exactly(self.coverage.outside)
         return figures | {f"{name}, share of steps": share for name, share in self.events.items()}
@@ -96,14 +101,17 @@ def evaluate_states(
     if angles and max(angles) >= states.shape[1]:
         raise InvalidSetting(f"wrapped={tuple(angles)}: states have only {states.shape[1]} coordinates, from 0.")
     states[:, angles] = fold(states[:, angles])
-    coverage = None
+    coverage = in_a_row = None
     if measures.grid is not None:
         n_steps = min(measures.coverage_steps, len(states))
         drawn = np.random.default_rng((seed, 1)).choice(len(states), n_steps, replace=False)
         coverage = measures.grid.coverage(states[drawn])
+        starts = range(0, len(states) - n_steps + 1, n_steps)
+        shares = [measures.grid.coverage(states[start : start + n_steps]).share for start in starts]
+        in_a_row = bootstrap_mean(shares, seed=seed)
     entropy = state_entropy(batch.split(states), wrapped=angles, max_samples=measures.entropy_steps, seed=seed)
     events = {name: _share(name, event, states, batch, seed) for name, event in measures.events.items()}
-    return StateEvaluation(entropy, tuple(measures.units), coverage, events)
+    return StateEvaluation(entropy, tuple(measures.units), coverage, in_a_row, events)
 
 
 def _share(name: str, event: Event, states: FloatArray, batch: Batch, seed: int) -> Estimate:

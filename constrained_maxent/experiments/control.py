@@ -28,6 +28,9 @@ from constrained_maxent.references import Reference
 from constrained_maxent.wrappers import constrain
 from constrained_maxent.wrappers.tracker import Pairing
 
+_LEAST_DENSITY = 1e-6
+"""σ of the entropy [1/(m·m/s·rad·rad/s·N), or the like]. What is rarer is an outlier's, and earns no more for it."""
+
 _SHARED: dict[str, dict[str, Any]] = {
     # Whole episodes and a buffer of two batches: the pseudo-reward is that of the policy as it is now.
     "default": {
@@ -37,6 +40,7 @@ _SHARED: dict[str, dict[str, Any]] = {
         "discount": 1.0,
         "scale": "normalised",
         "over": "state-action",
+        "smoothing": _LEAST_DENSITY,
         "estimator": {**estimator_config(GaussianMixture(n_components=16)), "buffer_size": 16_000},
         # Iterates swing between over-exploring and over-obeying: what is shown is their average.
         "agent": {
@@ -54,6 +58,7 @@ _SHARED: dict[str, dict[str, Any]] = {
         "discount": 1.0,
         "scale": "normalised",
         "over": "state-action",
+        "smoothing": _LEAST_DENSITY,
         "estimator": {**estimator_config(TorchGaussianMixture(n_components=16)), "buffer_size": 200_000},
         "agent": {
             "return_discount": 0.99,
@@ -101,6 +106,7 @@ def make_cartpole(
     discount: float | None = None,
     scale: Scale | None = None,
     over: Over | None = None,
+    smoothing: float | None = None,
     estimator: OccupancyEstimator | Mapping[str, Any] | None = None,
     memory: float | None = None,
     buffer_size: int | None = None,
@@ -120,10 +126,12 @@ def make_cartpole(
         penalty: another one, or its plain data, instead of the preset's.
         limit: the budget of ⟨c, λ⟩: the mean cost per step at scale ``normalised`` [m].
         pairing: which estimate goes with which reward.
-        episodes_per_batch, steps_per_batch: size of a batch, all copies together.
+        episodes_per_batch, steps_per_batch: size of a batch, all copies together. The default preset takes 8 whole
+            episodes; with more copies than that, or without a time limit, as many steps.
         discount: γ of the occupancy. The agent's own is ``PGP(return_discount=)``.
         scale: ``"normalised"`` or ``"truncated"``; β and the limit are in its units.
         over: the entropy of ``"state-action"`` (of the state, where log π is unknown) or of ``"state"``.
+        smoothing: σ of the entropy, in units of λ̂.
         estimator: instead of the preset's; an angle needs ``wrapped=(2,)``.
         memory, buffer_size: of the estimator, see
             :class:`~constrained_maxent.occupancy.continuous.ContinuousEstimator`.
@@ -145,7 +153,13 @@ def make_cartpole(
         pairing=pairing,
         episodes_per_batch=episodes_per_batch,
         steps_per_batch=steps_per_batch,
-        given={"discount": discount, "scale": scale, "over": over, "estimator": estimator},
+        given={
+            "discount": discount,
+            "scale": scale,
+            "over": over,
+            "smoothing": smoothing,
+            "estimator": estimator,
+        },
         samples={"memory": memory, "buffer_size": buffer_size},
         environment=environment,
     )
@@ -166,6 +180,7 @@ def make_point_mass(
     discount: float | None = None,
     scale: Scale | None = None,
     over: Over | None = None,
+    smoothing: float | None = None,
     estimator: OccupancyEstimator | Mapping[str, Any] | None = None,
     memory: float | None = None,
     buffer_size: int | None = None,
@@ -182,8 +197,8 @@ def make_point_mass(
         beta: β of its quadratic penalty, constant; the default preset finds it out, see
             :class:`~constrained_maxent.penalties.AdaptiveLagrangian`.
         penalty: another one, or its plain data, instead of the preset's.
-        num_envs, preset, iterations, pairing, episodes_per_batch, steps_per_batch, discount, scale, over, estimator,
-            memory, buffer_size: as in :func:`make_cartpole`.
+        num_envs, preset, iterations, pairing, episodes_per_batch, steps_per_batch, discount, scale, over, smoothing,
+            estimator, memory, buffer_size: as in :func:`make_cartpole`.
         environment: arguments of :class:`~constrained_maxent.envs.PointMass`.
 
     Raises:
@@ -199,7 +214,13 @@ def make_point_mass(
         pairing=pairing,
         episodes_per_batch=episodes_per_batch,
         steps_per_batch=steps_per_batch,
-        given={"discount": discount, "scale": scale, "over": over, "estimator": estimator},
+        given={
+            "discount": discount,
+            "scale": scale,
+            "over": over,
+            "smoothing": smoothing,
+            "estimator": estimator,
+        },
         samples={"memory": memory, "buffer_size": buffer_size},
         environment=environment,
         replace_reward=r_max is None,
@@ -248,8 +269,9 @@ def _make(
     estimator |= {name: value for name, value in samples.items() if value is not None}
     has_time_limit = environment.get("time_limit", 0.0) is not None
     if episodes_per_batch is None and steps_per_batch is None:
-        if "episodes_per_batch" in settings and has_time_limit:
-            episodes_per_batch = max(settings["episodes_per_batch"], num_envs or 1)
+        # One episode of each of many copies would make batches that the schedules and the buffer are not meant for.
+        if has_time_limit and settings.get("episodes_per_batch", 0) >= (num_envs or 1):
+            episodes_per_batch = settings["episodes_per_batch"]
         else:
             steps_per_batch = max(settings["steps_per_batch"], num_envs or 1)
     if num_envs is not None:
@@ -261,7 +283,7 @@ def _make(
         agent["decay_iterations"] = settings["iterations"]
     return constrain(
         kind(**environment),
-        Entropy(over=settings["over"]),
+        Entropy(over=settings["over"], smoothing=settings["smoothing"]),
         constraints,
         estimator=estimator,
         episodes_per_batch=episodes_per_batch,

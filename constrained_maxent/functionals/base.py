@@ -11,6 +11,13 @@ from numpy.typing import ArrayLike
 from constrained_maxent.errors import InvalidData, InvalidSetting
 from constrained_maxent.types import FloatArray, Measure, Points, as_array, is_number, require_finite
 
+CELL_SMOOTHING = 1e-6
+"""Usual σ where λ is the mass of cells: the pseudo-reward of a cell never seen is 13.8 nats."""
+
+DENSITY_SMOOTHING = 1e-300
+"""Usual σ where λ is a density. How large that is depends on units, so that σ may only keep logarithms finite: where λ
+underflows, they are 690 nats."""
+
 
 @dataclass(frozen=True, eq=False)
 class Functional(ABC):
@@ -108,7 +115,14 @@ def check_table(name: str, table: FloatArray, n_states: int, n_actions: int) -> 
         )
 
 
-def check_smoothing(smoothing: float) -> None:
-    """Raise ``InvalidSetting`` unless σ is a finite number of at least 0."""
-    if not (is_number(smoothing) and 0.0 <= smoothing < np.inf):
+def smoothing_at(smoothing: float | None, points: Points) -> float:
+    """σ as given, or what is usual at these points."""
+    if smoothing is not None:
+        return smoothing
+    return CELL_SMOOTHING if points.are_cells else DENSITY_SMOOTHING
+
+
+def check_smoothing(smoothing: float | None) -> None:
+    """Raise ``InvalidSetting`` unless σ is ``None`` or a finite number of at least 0."""
+    if smoothing is not None and not (is_number(smoothing) and 0.0 <= smoothing < np.inf):
         raise InvalidSetting(f"smoothing={smoothing!r} must be a finite number of at least 0.")

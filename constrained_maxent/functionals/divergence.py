@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedSpace
-from constrained_maxent.functionals.base import Functional, check_smoothing, check_table, frozen_table, table_at
+from constrained_maxent.functionals.base import (
+    Functional,
+    check_smoothing,
+    check_table,
+    frozen_table,
+    smoothing_at,
+    table_at,
+)
 from constrained_maxent.functionals.entropy import Over
 from constrained_maxent.types import FloatArray, Measure, Points
 
@@ -27,8 +34,8 @@ class KLDivergence(Functional):
             :class:`~constrained_maxent.types.Points`, in their shape: a density in continuous spaces. Over
             ``"state"`` it is d_ref(s), and only a function will do.
         limit: the constraint reads KL ≤ ``limit`` [nats].
-        smoothing: σ ≥ 0, in units of λ. In continuous spaces it bounds the divergence of one sample by
-            :math:`\log(\lambda/\sigma)`, so that limits of hundreds of nats need a σ like 1e-300.
+        smoothing: σ ≥ 0, in units of λ; usual: 1e-6 for masses of cells, and 1e-300 for densities. It bounds the
+            divergence of one sample by :math:`\log(\lambda/\sigma)`.
         over: ``"state-action"``, or ``"state"`` for the divergence of the state marginals.
 
     >>> KLDivergence([[0.5, 0.5]], smoothing=0.0).value([[0.5, 0.5]])
@@ -36,7 +43,7 @@ class KLDivergence(Functional):
     """
 
     reference: ArrayLike | Callable[[Points], FloatArray]
-    smoothing: float = 1e-6
+    smoothing: float | None = None
     over: Over = "state-action"
     _reference: FloatArray | None = field(init=False, repr=False, default=None)
 
@@ -68,8 +75,9 @@ class KLDivergence(Functional):
         return points.density if self.over == "state-action" else points.state_density
 
     def _log_ratio(self, points: Points) -> FloatArray:
+        sigma = smoothing_at(self.smoothing, points)
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.log(self._density(points) + self.smoothing) - np.log(self._reference_at(points) + self.smoothing)
+            ratio = np.log(self._density(points) + sigma) - np.log(self._reference_at(points) + sigma)
         # 0/0 with sigma = 0: such a cell adds nothing to the value.
         return np.where(np.isnan(ratio), 0.0, ratio)
 
@@ -80,7 +88,7 @@ class KLDivergence(Functional):
 
     def _derivative(self, measure: Measure, points: Points) -> FloatArray:
         density = self._density(points)
-        smoothed = density + self.smoothing
+        smoothed = density + smoothing_at(self.smoothing, points)
         share = np.divide(density, smoothed, out=np.ones_like(smoothed), where=smoothed > 0.0)
         return self._log_ratio(points) + share
 

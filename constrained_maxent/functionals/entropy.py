@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import xlogy
 
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.functionals.base import Functional, check_smoothing
+from constrained_maxent.functionals.base import Functional, check_smoothing, smoothing_at
 from constrained_maxent.types import FloatArray, Measure, Points
 
 Over = Literal["state-action", "state"]
@@ -21,18 +21,19 @@ class Entropy(Functional):
 
     :math:`\lambda` need not sum to 1: the formula is applied to the masses as they are. The smoothing σ keeps the
     pseudo-reward of a cell never seen at :math:`-\log\sigma` instead of infinity, and changes the value by at most
-    σ times the number of cells; ``smoothing=0`` is the entropy itself, for exact occupancies.
+    σ times the number of cells; ``smoothing=0`` is the entropy itself, for exact occupancies. Of a density, in
+    continuous spaces, σ cuts off all rewards above :math:`-\log\sigma`, whatever the units of the state.
 
     Args:
         over: ``"state-action"``, or ``"state"`` for the entropy of the state marginal :math:`d(s)=\sum_a\lambda(s,a)`.
-        smoothing: σ ≥ 0, in units of λ.
+        smoothing: σ ≥ 0, in units of λ; usual: 1e-6 for masses of cells, and 1e-300 for densities.
 
     >>> round(Entropy(smoothing=0.0).value([[0.5, 0.0], [0.25, 0.25]]), 4)  # 1.5 log 2
     1.0397
     """
 
     over: Over = "state-action"
-    smoothing: float = 1e-6
+    smoothing: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -60,12 +61,13 @@ class Entropy(Functional):
     def _value(self, measure: Measure) -> float:
         density = self._density(measure.points)
         # xlogy(w, 0) = 0 where w = 0; with sigma = 0 an unvisited cell adds nothing, as it should.
-        return -float(np.sum(xlogy(measure.weights, density + self.smoothing)))
+        return -float(np.sum(xlogy(measure.weights, density + smoothing_at(self.smoothing, measure.points))))
 
     def _derivative(self, measure: Measure, points: Points) -> FloatArray:
         density = self._density(points)
-        smoothed = density + self.smoothing
-        if self.smoothing > 0.0:
+        sigma = smoothing_at(self.smoothing, points)
+        smoothed = density + sigma
+        if sigma > 0.0:
             smooth: FloatArray = -np.log(smoothed) - density / smoothed
             return smooth
         with np.errstate(divide="ignore", invalid="ignore"):

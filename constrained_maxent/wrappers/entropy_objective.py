@@ -20,7 +20,7 @@ class EntropyObjective(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     Args:
         env: a stack with ``TrackOccupancy`` in it.
         over: ``"state-action"`` or ``"state"``, see :class:`~constrained_maxent.functionals.Entropy`.
-        smoothing: σ ≥ 0, in units of λ.
+        smoothing: σ ≥ 0, in units of λ; usual: 1e-6 for masses of cells, and 1e-300 for densities.
 
     Raises:
         MissingTracker: no ``TrackOccupancy`` below.
@@ -32,7 +32,7 @@ class EntropyObjective(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     'state'
     """
 
-    def __init__(self, env: gym.Env[Any, Any], *, over: Over = "state-action", smoothing: float = 1e-6) -> None:
+    def __init__(self, env: gym.Env[Any, Any], *, over: Over = "state-action", smoothing: float | None = None) -> None:
         RecordConstructorArgs.__init__(self, over=over, smoothing=smoothing)
         gym.Wrapper.__init__(self, env)
         self.tracker = find_tracker(env)

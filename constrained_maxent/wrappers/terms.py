@@ -23,9 +23,6 @@ ImitationReference = ArrayLike | Callable[[Points], FloatArray] | Mapping[str, A
 """λ_ref: a table ``(n_states, n_actions)``; what tells it at points, such as a ``references.Reference``; or plain data
 ``{"entry_point": "module:function", "kwargs": {...}}``, the function that makes one of these."""
 
-LEAST_DENSITY = 1e-300
-"""Smoothing of KL to a density: a sample at which λ_ref underflows counts as about 690 nats, not as infinity."""
-
 
 def find_tracker(env: gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]) -> OccupancyTracker:
     """The tracker of the nearest ``TrackOccupancy`` in a stack of wrappers.
@@ -71,7 +68,7 @@ def imitation(reference: ImitationReference, divergence: Divergence, limit: floa
         return (KLDivergence if divergence == "kl" else L2Distance)(reference, limit=limit)
     if divergence == "kl":
         over: Over = getattr(reference, "over", "state-action")
-        return KLDivergence(reference, limit=limit, smoothing=LEAST_DENSITY, over=over)
+        return KLDivergence(reference, limit=limit, over=over)
     states = getattr(reference, "states", None)
     if states is None:
         raise InvalidSetting("divergence='l2' needs a reference whose states are a mixture: a references.Reference.")

@@ -1,5 +1,6 @@
 """Checkpoints: a continued run equals an uninterrupted one, and what is no checkpoint is refused by name."""
 
+import json
 import os
 import pickle
 import signal
@@ -468,6 +469,13 @@ class TestRefused:
     def test_a_missing_part(self, saved, part):
         self.edit(saved, **{part: ...})
         self.check(saved, DamagedCheckpoint, "lacks a part")
+
+    def test_a_hyperparameter_that_is_younger_than_the_file(self, saved):
+        chosen = json.loads(torch.load(saved, weights_only=True)["hyperparameters"])
+        older = {name: value for name, value in chosen.items() if name not in ("momentum", "importance_bound")}
+        self.edit(saved, hyperparameters=json.dumps(older))
+        loaded = PGP.load(saved, lake(pairing="previous"))
+        assert loaded.hyperparameters.momentum == 1.0
 
     def test_an_impossible_occupancy(self, saved):
         """It is found out when the environment's part is put back: that is undone."""

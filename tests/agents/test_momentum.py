@@ -19,6 +19,7 @@ from constrained_maxent.agents.momentum import Momentum, importance_weights
 from constrained_maxent.agents.normalised import NormalisedGradient
 from constrained_maxent.agents.policies import TabularSoftmax
 from constrained_maxent.errors import CheckpointMismatch, DamagedCheckpoint, InvalidSetting, NonFiniteValue
+from constrained_maxent.functionals.base import DENSITY_SMOOTHING
 from constrained_maxent.occupancy import Counts, GaussianMixture
 from constrained_maxent.wrappers import constrain, find_tracker
 
@@ -192,7 +193,6 @@ class TestContinuousStates:
     def test_old_rewards_are_of_the_old_density_and_policy(self):
         r"""r' = -log(λ'+σ) - λ'/(λ'+σ) at λ' = mass · N(s; mean, variance) · π'(a|s), from the two networks."""
         env = line()
-        tracker = find_tracker(env)
         agent = PGP(env, seed=2, **self.SETTINGS).learn(iterations=3)
         seen = {}
         original = agent._momentum.old_batch
@@ -204,7 +204,7 @@ class TestContinuousStates:
                 now = agent.policy.log_prob(rollout.rows, rollout.actions).double().numpy()
             density = old.mass_ * np.exp(old.log_prob(rollout.rows, rollout.actions) + log_pi)
             seen["distance"] = np.abs(log_pi - now).max()
-            sigma = tracker.problem.objective.smoothing
+            sigma = DENSITY_SMOOTHING
             seen["expected"] = -np.log(density + sigma) - density / (density + sigma)
             seen["found"], seen["weights"] = original(rollout)
             return seen["found"], seen["weights"]

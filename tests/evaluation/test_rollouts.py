@@ -227,6 +227,7 @@ class TestByHand:
             "cost, share of episodes above 0",
             "state entropy (nats)",
             "grid cells visited, share",
+            "grid cells visited in a row, share",
             "effective grid cells, share",
             "outside the grid, share of steps",
             "late, share of steps",

@@ -87,6 +87,18 @@ class TestCoverage:
         all_of_them = evaluate_states(batch, StateMeasures(grid=line.grid), seed=0)
         assert all_of_them.coverage == Coverage(share=1.0, effective=pytest.approx(1.0), outside=0.0, n_states=100)
 
+    def test_steps_in_a_row_visit_less_than_steps_of_all_episodes(self):
+        line = StateMeasures(grid=Grid((0.0,), (100.0,), (100,)), coverage_steps=20)
+        # Three rows of 20 steps visit 4, 5 and 20 cells; the 9 steps left over are no row.
+        rows = [*np.repeat(np.arange(4), 5), *np.repeat(np.arange(10, 15), 4), *np.arange(20, 40), *np.full(9, 50)]
+        found = evaluate_states(batch_of(np.array(rows) + 0.5, [30, 39]), line, seed=0)
+        assert found.coverage_in_a_row.mean == pytest.approx((0.04 + 0.05 + 0.2) / 3)
+        assert (found.coverage_in_a_row.low, found.coverage_in_a_row.high) == pytest.approx((0.04, 0.2))
+        assert found.figures()["grid cells visited in a row, share"] == found.coverage_in_a_row
+        # Fewer steps than asked for are one row.
+        short = evaluate_states(batch_of(np.array(rows) + 0.5, [30, 39]), StateMeasures(grid=line.grid), seed=0)
+        assert short.coverage_in_a_row.mean == short.coverage.share == 0.3
+
     def test_needs_the_grids_coordinates(self):
         with pytest.raises(InvalidData, match=r"shape \(n, 4\)"):
             evaluate_states(batch_of(np.zeros((3, 2)), [3]), StateMeasures(grid=CARTPOLE.grid), seed=0)

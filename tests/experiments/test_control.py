@@ -39,7 +39,7 @@ def play(env, n_steps, seed=0):
 
 class TestSettings:
     def test_default(self):
-        env = gym.make_vec(CARTPOLE, num_envs=64)
+        env = gym.make_vec(CARTPOLE, num_envs=8)
         tracker = find_tracker(env)
         estimator = tracker.estimator
         assert isinstance(estimator, GaussianMixture)
@@ -48,6 +48,24 @@ class TestSettings:
         assert (tracker.weighting.discount, tracker.weighting.horizon) == (1.0, 1000)
         assert tracker.weighting.scale == "normalised"
         assert not env.unwrapped._staggered_starts
+
+    @pytest.mark.parametrize(
+        ("num_envs", "episodes", "steps", "staggered"),
+        [
+            (None, 8, None, None),
+            (1, 8, None, False),
+            (8, 8, None, False),
+            (9, None, 8192, True),
+            (64, None, 8192, True),
+        ],
+    )
+    def test_batches_keep_their_size_however_many_copies_there_are(self, num_envs, episodes, steps, staggered):
+        env = make_cartpole(num_envs=num_envs)
+        layer = env
+        while not hasattr(layer, "_steps_per_batch"):
+            layer = layer.env
+        assert (layer._episodes_per_batch, layer._steps_per_batch) == (episodes, steps)
+        assert getattr(env.unwrapped, "_staggered_starts", None) == staggered
 
     def test_the_papers(self):
         tracker = find_tracker(gym.make(CARTPOLE, preset="paper"))

@@ -84,6 +84,15 @@ class TestDerivative:
         assert Entropy(smoothing=1e-6).derivative(TABLE)[0, 1] == pytest.approx(6 * math.log(10))
         assert Entropy().derivative(np.zeros((2, 2))).max() == pytest.approx(6 * math.log(10))
 
+    def test_the_usual_smoothing_of_cells_and_of_densities(self) -> None:
+        table = Measure.from_table([[0.5, 0.0]])
+        assert Entropy().derivative(table)[0, 1] == pytest.approx(-math.log(1e-6))
+        empty = np.zeros(1)
+        sparse = Points(density=empty, state_density=empty, cells=np.array([7]))
+        assert Entropy().derivative(table, sparse)[0] == pytest.approx(-math.log(1e-6))
+        density = Points(density=empty, state_density=empty)
+        assert Entropy().derivative(table, density)[0] == pytest.approx(-math.log(1e-300))
+
     def test_without_smoothing_it_is_infinite_at_an_empty_cell(self) -> None:
         assert Entropy(smoothing=0.0).derivative(TABLE)[0, 1] == math.inf
         # The state of that cell is visited, so over states it is finite.

@@ -320,10 +320,25 @@ class TestFunctionals:
     def test_entropy_of_a_gaussian(self) -> None:
         fitted, covariance = self.gaussian()
         exact = 0.5 * math.log(np.linalg.det(2.0 * np.pi * np.e * covariance))
-        assert Entropy(smoothing=1e-12).value(fitted.measure()) == pytest.approx(exact, abs=0.02)
+        assert Entropy().value(fitted.measure()) == pytest.approx(exact, abs=0.02)
         # ∂H/∂λ = -log λ - 1, whose mean is H - 1.
-        derivative = Entropy(smoothing=1e-12).derivative(fitted.measure())
+        derivative = Entropy().derivative(fitted.measure())
         assert derivative.mean() == pytest.approx(exact - 1.0, abs=0.02)
+
+    @pytest.mark.parametrize("unit", [1e-6, 1e6])
+    def test_units_shift_the_entropy_and_no_reward_against_another(self, unit: float) -> None:
+        """H(a·s) = H(s) + n log a; a floor under λ would cut rewards off at large units."""
+        states = np.random.default_rng(5).normal(size=(2_000, 2))
+        weights = np.full(2_000, 1.0 / 2_000)
+        measures = [
+            bound(GaussianMixture(n_components=1)).fit(batch_of(factor * states, weights=weights)).measure()
+            for factor in (1.0, unit)
+        ]
+        for entropy in (Entropy(), Entropy(over="state")):
+            plain, scaled = map(entropy.value, measures)
+            assert scaled == pytest.approx(plain + 2.0 * math.log(unit), abs=1e-6)
+            plain_r, scaled_r = map(entropy.derivative, measures)
+            np.testing.assert_allclose(scaled_r - scaled_r[0], plain_r - plain_r[0], atol=1e-6)
 
     def test_divergence_of_two_gaussians(self) -> None:
         fitted, covariance = self.gaussian()
@@ -333,7 +348,7 @@ class TestFunctionals:
             return np.exp(-0.5 * squares) / (2.0 * np.pi)
 
         exact = 0.5 * (np.trace(covariance) + 1.0 - 2.0 - math.log(np.linalg.det(covariance)))
-        divergence = KLDivergence(reference, limit=1.0, smoothing=1e-300)
+        divergence = KLDivergence(reference, limit=1.0)
         assert divergence.value(fitted.measure()) == pytest.approx(exact, rel=0.03)
         place = np.array([[0.5, 0.25]])
         points = fitted.points(place, np.zeros((1, 2)))

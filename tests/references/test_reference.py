@@ -8,11 +8,12 @@ from scipy.stats import multivariate_normal, norm
 from constrained_maxent.agents import PGP
 from constrained_maxent.errors import InvalidData, InvalidSetting, MissingState, UnsupportedPolicy, UnsupportedSpace
 from constrained_maxent.functionals import KLDivergence
+from constrained_maxent.functionals.base import DENSITY_SMOOTHING
 from constrained_maxent.occupancy import Gaussians, Mixture
 from constrained_maxent.references import CallablePolicy, Reference
 from constrained_maxent.types import Measure, Points, Trajectory
 from constrained_maxent.wrappers import constrain
-from constrained_maxent.wrappers.terms import LEAST_DENSITY, imitation
+from constrained_maxent.wrappers.terms import imitation
 
 RNG = np.random.default_rng(0)
 ROWS, ACTIONS = RNG.normal(size=(2, 30, 2))
@@ -136,7 +137,7 @@ class TestDivergence:
             assert value == pytest.approx(nats, rel=0.01)
         far = Points(density=np.ones(1), state_density=np.ones(1), states=np.full((1, 1), 1e3),
                      observations=np.ones((1, 1)), actions=np.ones((1, 1)))  # fmt: skip
-        assert kl.value(Measure(points=far, weights=np.ones(1))) == pytest.approx(-np.log(LEAST_DENSITY))
+        assert kl.value(Measure(points=far, weights=np.ones(1))) == pytest.approx(-np.log(DENSITY_SMOOTHING))
         assert np.isfinite(kl.derivative(Measure(points=far, weights=np.ones(1)))).all()
 
     def test_over_states_needs_a_function(self):

@@ -64,7 +64,7 @@ def test_layers(is_vector):
 def test_the_reward_may_stay():
     env = constrain(gym.make("FrozenLake-v1"), episodes_per_batch=1, replace_reward=False)
     assert [name for name, _ in layers(env)] == ["EntropyObjective", "TrackOccupancy"]
-    assert find_tracker(env).problem.objective.smoothing == 1e-6
+    assert find_tracker(env).problem.objective.smoothing is None
 
 
 def test_what_the_wrappers_refuse():
