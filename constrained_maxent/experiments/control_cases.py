@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from constrained_maxent.agents import PGPSettings
@@ -12,7 +12,7 @@ from constrained_maxent.experiments.control import CARTPOLE_PRESETS
 from constrained_maxent.experiments.settings import TrainSettings
 from constrained_maxent.penalties import QuadraticContinuation
 
-StudyName = Literal["cartpole", "cartpole-options", "cartpole-paper", "point-mass"]
+StudyName = Literal["cartpole", "cartpole-options", "cartpole-paper", "cartpole-paper-options", "point-mass"]
 
 CARTPOLE, POINT_MASS = "SafeCartpole-PGP-v0", "PointMass-PGP-v0"
 
@@ -82,6 +82,23 @@ def _options() -> list[Case]:
     ]
 
 
+def _paper_options() -> list[Case]:
+    """A tenth of the paper's run at the limit that binds, and what is beyond the paper added to it, one by one."""
+    iterations = 240  # a million steps
+
+    def case(label: str, agent: PGPSettings | None = None, **environment: Any) -> Case:
+        settings = _settings("paper", evaluate_every=10, agent=agent, slider_limit=1.5, **environment)
+        return Case(label, replace(settings, iterations=iterations))
+
+    continuation = QuadraticContinuation(10.0, 3000.0, iterations=iterations)
+    return [
+        case("the paper's settings"),
+        case("epochs, clipped ratio", PGPSettings(epochs=4, minibatch_size=1024, clip_range=0.2)),
+        case("beta 10 to 3000", penalty=continuation.to_config()),
+        case("occupancy memory 0.5", memory=0.5),
+    ]
+
+
 _STATES = {
     "state_entropy": "state entropy (nats)",
     "coverage": "share of grid cells",
@@ -103,7 +120,7 @@ STUDIES: Mapping[StudyName, Study] = {
         "cartpole-options",
         CARTPOLE,
         _options(),
-        2,
+        3,
         _STATES | {"share_pole_up": "share of steps with the pole up", "constraint_cost": "mean cost (m)"},
     ),
     "cartpole-paper": Study(
@@ -114,6 +131,13 @@ STUDIES: Mapping[StudyName, Study] = {
         {"objective": "entropy of λ̂, plain mean (nats)", "self_weighted_objective": "the same, self-weighted (nats)"}
         | _STATES
         | {"share_pole_up": "share of steps with the pole up", "constraint_cost": "mean cost (m)"},
+    ),
+    "cartpole-paper-options": Study(
+        "cartpole-paper-options",
+        CARTPOLE,
+        _paper_options(),
+        3,
+        _STATES | {"share_pole_up": "share of steps with the pole up", "constraint_cost": "mean cost (m)"},
     ),
     "point-mass": Study(
         "point-mass",

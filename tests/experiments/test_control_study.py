@@ -157,21 +157,38 @@ def test_the_studies_are_those_of_the_paper():
     assert {case.settings.preset for case in STUDIES["cartpole-paper"].cases} == {"paper"}
 
 
-def test_every_option_undoes_one_choice_of_the_preset():
+def differences(study):
+    """What each case but the first changes about the first."""
+
     def choices(case):
-        settings = json.loads(case.settings.env_kwargs)
+        settings = json.loads(case.settings.env_kwargs) | {"preset": case.settings.preset}
         if case.settings.beta is not None:
             settings["beta"] = case.settings.beta
         env = gym.make_vec("SafeCartpole-PGP-v0", num_envs=8, **settings)
         tracker = find_tracker(env)
         agent = asdict(PGP(env, case.settings.agent).hyperparameters)
-        return agent | {"penalty": tracker.problem.constraints["cost"].penalty, "states": tracker.estimator.buffer_size}
+        return agent | {
+            "penalty": tracker.problem.constraints["cost"].penalty,
+            "states": tracker.estimator.buffer_size,
+            "memory": tracker.estimator.memory,
+        }
 
-    usual, *others = map(choices, STUDIES["cartpole-options"].cases)
-    undone = [{name for name in usual if usual[name] != other[name]} for other in others]
-    assert undone == [
+    usual, *others = map(choices, STUDIES[study].cases)
+    return [{name for name in usual if usual[name] != other[name]} for other in others]
+
+
+def test_every_option_undoes_one_choice_of_the_preset():
+    assert differences("cartpole-options") == [
         *({"epochs", "minibatch_size"}, {"averaging"}, {"gae_lambda"}),
         *({"penalty"}, {"penalty"}, {"states"}, {"states"}),
+    ]
+
+
+def test_every_option_adds_one_thing_to_the_papers_settings():
+    assert differences("cartpole-paper-options") == [
+        {"epochs", "minibatch_size", "clip_range"},
+        {"penalty"},
+        {"memory"},
     ]
 
 
