@@ -10,7 +10,7 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 from constrained_maxent.errors import InvalidSetting
@@ -24,6 +24,14 @@ class Penalty(ABC):
 
     changing: ClassVar[tuple[str, ...]] = ()
     """Fields that ``updated`` changes: the part of a penalty that a checkpoint holds."""
+
+    # A field, so that Gymnasium, which writes specs by dataclasses.asdict, keeps it: beta alone tells no penalty.
+    kind: str = field(init=False, repr=False, default="")
+    """Name of the class."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.kind = cls.__name__
 
     @abstractmethod
     def value(self, violation: float) -> float:
@@ -41,13 +49,13 @@ class Penalty(ABC):
         """The fields that change, by name."""
         return {name: getattr(self, name) for name in self.changing}
 
-    def with_state(self, state: Mapping[str, float]) -> Self:
+    def with_state(self, state: Mapping[str, Any]) -> Self:
         """This penalty with the fields of a ``state_dict``."""
         return replace(self, **state)
 
     def to_config(self) -> dict[str, Any]:
         """Plain data from which ``penalty_from_config`` makes an equal penalty."""
-        return {"kind": type(self).__name__, **asdict(self)}
+        return asdict(self)
 
 
 @dataclass(frozen=True)

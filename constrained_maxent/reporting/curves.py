@@ -18,7 +18,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Okabe and Ito."""
 DASHES = ("-", "--", ":")
 """Of curves: the first six are solid, the next six dashed."""
-Band = Literal["deviation", "interval"]
+Band = Literal["deviation", "interval", "runs"]
 LINES = ("--", ":", "-.", (0, (8, 2)))
 
 
@@ -66,7 +66,8 @@ def curves_figure(panels: Sequence[Sequence[Panel]], *, band: Band = "deviation"
     Args:
         panels: by row; all rows equally long.
         band: what is around a mean: one standard deviation of the seeds to both sides (``"deviation"``), or the 95 %
-            interval of the mean by Student's t distribution (``"interval"``); of one seed, nothing.
+            interval of the mean by Student's t distribution (``"interval"``); of one seed, nothing. Or the seeds'
+            own lines (``"runs"``), where they are too few for an interval that tells anything.
         title: above the figure.
 
     Raises:
@@ -91,6 +92,8 @@ def curves_figure(panels: Sequence[Sequence[Panel]], *, band: Band = "deviation"
             dashes = DASHES[number // len(COLOURS) % len(DASHES)]
             x, mean, half = _moments(curve, band)
             axes.fill_between(x, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
+            if band == "runs":
+                axes.plot(x, np.asarray(curve.values).T, color=colour, linewidth=0.6, alpha=0.6)
             (handles[curve.label],) = axes.plot(x, mean, dashes, color=colour, linewidth=1.4, label=curve.label)
         for name, values in panel.lines.items():
             style = LINES[names.index(name) % len(LINES)]
@@ -142,6 +145,8 @@ def _moments(curve: Curve, band: Band) -> tuple[FloatArray, FloatArray, FloatArr
     mean, deviation = mean_and_deviation(values)
     if band == "deviation":
         return x, mean, deviation
+    if band == "runs":
+        return x, mean, np.zeros_like(mean)
     # Imported late: SciPy's distributions take longer to load than most figures to draw.
     from scipy.stats import t
 

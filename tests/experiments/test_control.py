@@ -15,7 +15,7 @@ from constrained_maxent.envs import PointMassVector, SafeCartpoleVector
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.experiments import make_cartpole, make_point_mass
 from constrained_maxent.experiments.control import CARTPOLE_PRESETS as PRESETS
-from constrained_maxent.occupancy import GaussianMixture, NearestNeighbours, TorchGaussianMixture
+from constrained_maxent.occupancy import GaussianMixture, NearestNeighbours, TorchGaussianMixture, estimator_config
 from constrained_maxent.penalties import Exact, Quadratic
 from constrained_maxent.testing import check_constrained_env
 from constrained_maxent.wrappers import find_tracker
@@ -130,6 +130,11 @@ class TestSettings:
         assert not staggered(episodes_per_batch=2)
         assert not staggered(staggered_starts=False)
         assert not staggered(time_limit=None, scale="truncated", discount=0.9)
+
+    def test_a_penalty_in_a_spec_keeps_its_kind(self):
+        env = gym.make(CARTPOLE, penalty=Exact(3.0), **(SMALL | {"estimator": estimator_config(SMALL["estimator"])}))
+        again = gym.make(gym.envs.registration.EnvSpec.from_json(env.spec.to_json()))
+        assert find_tracker(again).problem.constraints["cost"].penalty == Exact(3.0)
 
     def test_every_setting_of_a_preset_is_an_argument(self):
         for make in (make_cartpole, make_point_mass):

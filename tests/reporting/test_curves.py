@@ -52,6 +52,13 @@ def test_lines_must_be_finite():
         curves_figure([[Panel([CURVE], lines={"limit": float("nan")})]])
 
 
+def test_the_runs_themselves():
+    (axes,) = curves_figure([[Panel([CURVE])]], band="runs").axes
+    assert [line.get_ydata().tolist() for line in axes.lines] == [[1.0, 2.0], [3.0, 2.0], [2.0, 2.0]]
+    heights = axes.collections[0].get_paths()[0].vertices[:, 1]
+    assert np.ptp(heights) == 0.0
+
+
 def test_interval_of_the_mean_by_hand():
     # Of 1 and 3 the mean's standard error is sqrt(2)/sqrt(2) = 1; the 97.5 % quantile of t with 1 degree of freedom,
     # the Cauchy distribution, is tan(0.475 pi). The second column is known of one seed only.
@@ -75,5 +82,5 @@ def test_marks_must_be_finite():
 
 
 def test_unknown_band():
-    with pytest.raises(InvalidSetting, match="deviation, interval"):
+    with pytest.raises(InvalidSetting, match="deviation, interval, runs"):
         curves_figure([[Panel([CURVE])]], band="range")
