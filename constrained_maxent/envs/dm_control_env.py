@@ -32,7 +32,8 @@ class DmControlEnv(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
 
     The constraint solver starts each step cold, not from the accelerations of the step before, so that a step is a
     function of state and action alone, and equal to one of :class:`~constrained_maxent.envs.MujocoVectorEnv`. The
-    difference to dm_control is below the solver's tolerance in every step.
+    difference to dm_control is below the solver's tolerance in every step. Shimmy's wrapper is not below this one: its
+    ``reset(seed=)`` does not reach the task's random numbers, and it knows no physical state, cost or physics error.
 
     A ``step`` reports ``info["cost"]`` of the state in which the action was taken; ``info["state"]``, the physical
     state (float64) that belongs to the observation returned; and ``info["physics_error"]``, whether the simulation
