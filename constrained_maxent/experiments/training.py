@@ -103,7 +103,8 @@ def resume(folder: RunFolder, *, iterations: int | None = None, progress_bar: bo
     except BaseException:
         env.close()
         raise
-    folder.summary_path.unlink(missing_ok=True)  # it would pass for that of the run to come
+    for path in (folder.summary_path, folder.evaluation_path):
+        path.unlink(missing_ok=True)  # it would pass for that of the run to come
     folder.write_json(folder.config_path, {"env_id": env_id, "settings": settings.to_json()})
     return _run(env_id, settings, folder, agent, progress_bar=progress_bar)
 

@@ -219,7 +219,9 @@ class TestGoingOn:
 
     def test_to_more_iterations(self, run):
         folder = run("short", iterations=8).folder
+        folder.evaluation_path.write_text("{}")  # of the policy after 8
         result = resume(folder, iterations=12)
+        assert not folder.evaluation_path.exists()
         assert result.summary["status"] == "finished"
         assert load_config(folder)[1].iterations == result.agent.iteration == 12
         assert same_run(run("whole").folder, folder)
