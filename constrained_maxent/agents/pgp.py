@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from os import PathLike
 from typing import Any, Self
 
@@ -13,6 +12,8 @@ import numpy as np
 import torch
 
 from constrained_maxent.agents import checkpoints
+from constrained_maxent.agents.acting import as_batch, choose, one_action
+from constrained_maxent.agents.advantages import advantages_and_returns
 from constrained_maxent.agents.averaging import PolicyAverage
 from constrained_maxent.agents.critic import Critic
 from constrained_maxent.agents.momentum import Momentum, require_whole_episodes
@@ -20,55 +21,14 @@ from constrained_maxent.agents.natural import NaturalGradient
 from constrained_maxent.agents.normalised import NormalisedGradient
 from constrained_maxent.agents.policies import CategoricalMLP, Policy, TabularSoftmax, is_table, make_policy
 from constrained_maxent.agents.progress import Progress
-from constrained_maxent.agents.returns import (
-    generalised_advantages,
-    mean_over_trajectories,
-    rewards_to_go,
-    standardised,
-)
-from constrained_maxent.agents.rollouts import (
-    Collector,
-    Environment,
-    Rollout,
-    derived_seed,
-    find_tracker,
-    is_single,
-    one_action,
-)
+from constrained_maxent.agents.reports import Callback, IterationReport, asks_to_stop
+from constrained_maxent.agents.returns import standardised
+from constrained_maxent.agents.rollouts import Collector, Environment, Rollout, derived_seed, find_tracker
 from constrained_maxent.agents.settings import PGPSettings, complete
 from constrained_maxent.agents.updates import update_policy
 from constrained_maxent.errors import InvalidSetting, UnsupportedSpace
-from constrained_maxent.occupancy.spaces import as_row, as_rows
 from constrained_maxent.schedules import Geometric
 from constrained_maxent.types import FloatArray, check_count
-
-
-@dataclass(frozen=True)
-class IterationReport:
-    """One iteration, as callbacks get it.
-
-    Attributes:
-        iteration: number of iterations done.
-        timesteps: steps taken in the environment so far.
-        objective, constraints, multipliers, penalty: from ``info["batch"]``, estimated on the batch before the update,
-            which the learner collected.
-        gradient_norm: of the batch's first gradient, before clipping: that of P, unless advantages are normalised or
-            momentum and a proximal term belong to it.
-        critic_loss: in standardised units; ``None`` without a critic.
-    """
-
-    iteration: int
-    timesteps: int
-    objective: float | None
-    constraints: Mapping[str, float]
-    multipliers: Mapping[str, float]
-    penalty: float
-    gradient_norm: float
-    critic_loss: float | None = None
-
-
-Callback = Callable[["PGP", IterationReport], bool | None]
-"""Called after every iteration with the agent and its report; returning False ends the training."""
 
 
 class PGP:
@@ -222,8 +182,7 @@ class PGP:
                 report = self._iterate()
                 done = (report.iteration if total_timesteps is None else report.timesteps) - begun
                 progress.update(done, objective=report.objective, constraints=report.constraints)
-                answer = None if callback is None else callback(self, report)
-                if answer is not None and not answer:
+                if callback is not None and asks_to_stop(callback(self, report)):
                     break
         return self
 
@@ -315,26 +274,7 @@ class PGP:
         return schedule.at(self.iteration - 1)
 
     def _advantages(self, rollout: Rollout) -> tuple[FloatArray, FloatArray]:
-        """Advantages and the returns that the critic is to learn, ``(n_steps,)`` each."""
-        chosen = self.hyperparameters
-        discount = chosen.return_discount or rollout.report["discount"]
-        if self.critic is None:
-            return_t = rewards_to_go(rollout.rewards, rollout.lengths, discount=discount)
-            if chosen.baseline == "none":
-                return return_t, return_t
-            return return_t - mean_over_trajectories(return_t, rollout.times), return_t
-        # After a truncation the episode would have gone on; after a termination there is nothing more.
-        value_T = np.where(rollout.terminated, 0.0, self.critic.values(rollout.final_rows))
-        value_t = self.critic.values(rollout.rows)
-        advantage_t = generalised_advantages(
-            rollout.rewards,
-            value_t,
-            rollout.lengths,
-            discount=discount,
-            gae_lambda=chosen.gae_lambda,
-            value_T=value_T,
-        )
-        return advantage_t, advantage_t + value_t
+        return advantages_and_returns(rollout, self.critic, self.hyperparameters)
 
     def _reset_seed(self) -> int:
         return derived_seed(self.seed, self.iteration)
@@ -351,11 +291,8 @@ class PGP:
         Returns:
             Action and ``None``, as Stable-Baselines3's policies do.
         """
-        space = self._collector.observation_space
-        single = is_single(space, observation)
-        rows = np.asarray(as_row(space, observation))[None] if single else as_rows(space, observation)
-        raw = self.policy.mode(rows) if deterministic else self.policy.sample(rows, self._predict_rng)
-        actions = self.policy.to_env(raw)
+        rows, single = as_batch(self._collector.observation_space, observation)
+        actions = choose(self.policy, rows, None if deterministic else self._predict_rng)
         return (one_action(self._collector.action_space, actions) if single else actions), None
 
     @property

@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from constrained_maxent.agents.acting import one_action
 from constrained_maxent.agents.policies import Policy
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.occupancy.spaces import as_row, as_rows
@@ -66,18 +67,6 @@ def single_spaces(env: Environment) -> tuple[gym.Space[Any], gym.Space[Any]]:
     if isinstance(env, gym.Env):
         return env.observation_space, env.action_space
     raise InvalidSetting(f"env={env!r} must be an environment, such as gym.make('FrozenLake-PGP-v0').")
-
-
-def is_single(space: gym.Space[Any], observation: Any) -> bool:
-    """Whether this is one observation of the space, and not a batch of them, to judge by its shape."""
-    if isinstance(space, gym.spaces.Tuple):
-        return is_single(space.spaces[0], observation[0])
-    return np.ndim(observation) == len(space.shape or ())
-
-
-def one_action(space: gym.Space[Any], actions: NDArray[Any]) -> Any:
-    """The only action of a batch of one, as scalar environments take it."""
-    return int(actions[0]) if isinstance(space, gym.spaces.Discrete) else np.asarray(actions[0])
 
 
 def find_tracker(env: Environment) -> Any | None:

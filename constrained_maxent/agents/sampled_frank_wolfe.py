@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Self, get_args
 import numpy as np
 
 from constrained_maxent.agents import mixture_checkpoints
+from constrained_maxent.agents.acting import as_batch, choose, one_action
 from constrained_maxent.agents.frank_wolfe import StepRule
 from constrained_maxent.agents.line_search import highest_point
 from constrained_maxent.agents.mixture import MixturePolicy
@@ -27,19 +28,11 @@ from constrained_maxent.agents.pgp import PGP
 from constrained_maxent.agents.policies import CategoricalMLP, Policy, TabularSoftmax, is_table
 from constrained_maxent.agents.pool import Pool
 from constrained_maxent.agents.progress import Progress
-from constrained_maxent.agents.rollouts import (
-    Collector,
-    Environment,
-    derived_seed,
-    find_tracker,
-    is_single,
-    one_action,
-    single_spaces,
-)
+from constrained_maxent.agents.reports import asks_to_stop
+from constrained_maxent.agents.rollouts import Collector, Environment, derived_seed, find_tracker, single_spaces
 from constrained_maxent.agents.settings import PGPSettings
 from constrained_maxent.errors import InvalidSetting, NotFitted, UnsupportedSpace
 from constrained_maxent.occupancy import Counts
-from constrained_maxent.occupancy.spaces import as_row, as_rows
 from constrained_maxent.penalties import Quadratic
 from constrained_maxent.types import Batch, FloatArray, IntArray, check_count
 
@@ -162,8 +155,7 @@ class FrankWolfe:
             for k in range(amount):
                 report = self._iterate()
                 progress.update(k + 1, objective=report.objective, constraints=report.constraints)
-                answer = None if callback is None else callback(self, report)
-                if answer is not None and not answer:
+                if callback is not None and asks_to_stop(callback(self, report)):
                     break
         return self
 
@@ -270,15 +262,12 @@ class FrankWolfe:
             NotFitted: before the first iteration.
         """
         self._require_policies()
-        space = self._collector.observation_space
-        single = is_single(space, observation)
-        rows = np.asarray(as_row(space, observation))[None] if single else as_rows(space, observation)
+        rows, single = as_batch(self._collector.observation_space, observation)
         acting = self._acting(len(rows), state, episode_start)
         actions = np.empty((len(rows), *(self._collector.action_space.shape or ())), self._collector.action_space.dtype)
         for i in np.unique(acting).tolist():
-            policy, mine = self.policies[i], acting == i
-            raw = policy.mode(rows[mine]) if deterministic else policy.sample(rows[mine], self._predict_rng)
-            actions[mine] = policy.to_env(raw)
+            mine = acting == i
+            actions[mine] = choose(self.policies[i], rows[mine], None if deterministic else self._predict_rng)
         return (one_action(self._collector.action_space, actions) if single else actions), acting
 
     def _acting(self, n: int, state: IntArray | None, episode_start: Any) -> IntArray:

@@ -12,17 +12,10 @@ from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
 from constrained_maxent.envs.dm_control_import import PhysicsError
+from constrained_maxent.envs.mujoco_functions import CostFunction, StartFunction, StateFunction
+from constrained_maxent.envs.mujoco_model import check_render_mode, control_space, frame_rate, horizon_steps
 from constrained_maxent.envs.mujoco_painter import MujocoPainter
 from constrained_maxent.envs.mujoco_simulation import MujocoStates, checked_controls, checked_state
-from constrained_maxent.envs.mujoco_vector import (
-    CostFunction,
-    StartFunction,
-    StateFunction,
-    check_render_mode,
-    control_space,
-    frame_rate,
-    horizon_steps,
-)
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.types import FloatArray
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -15,29 +14,27 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
 from constrained_maxent.envs.autoreset import as_mode, require_running, reset_mask
-from constrained_maxent.envs.mujoco_import import mujoco
-from constrained_maxent.envs.mujoco_painter import MujocoPainter
-from constrained_maxent.envs.mujoco_simulation import (
-    MujocoSimulation,
-    MujocoStates,
-    as_model,
-    checked_controls,
+from constrained_maxent.envs.mujoco_functions import (
+    CostFunction,
+    ObservationFunction,
+    RewardFunction,
+    StartFunction,
+    StateFunction,
+    StateFunctions,
+    TerminationFunction,
 )
+from constrained_maxent.envs.mujoco_import import mujoco
+from constrained_maxent.envs.mujoco_model import (
+    check_render_mode,
+    control_space,
+    frame_rate,
+    horizon_steps,
+    positions_and_velocities,
+)
+from constrained_maxent.envs.mujoco_painter import MujocoPainter
+from constrained_maxent.envs.mujoco_simulation import MujocoSimulation, MujocoStates, checked_controls
 from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
 from constrained_maxent.types import FloatArray, require_finite
-
-ObservationFunction = Callable[[MujocoStates], ArrayLike]
-"""Observations of ``n`` states, ``(n, ...)``."""
-StartFunction = Callable[[np.random.Generator], tuple[ArrayLike, ArrayLike]]
-"""A first state: positions ``(nq,)`` and velocities ``(nv,)``."""
-CostFunction = Callable[[MujocoStates, FloatArray], "ArrayLike | Mapping[str, ArrayLike]"]
-"""Costs ``(n,)`` of ``n`` states and the controls ``(n, nu)`` chosen there; or several entries of info by name."""
-RewardFunction = Callable[[MujocoStates, FloatArray, MujocoStates], ArrayLike]
-"""Rewards ``(n,)`` of states, controls and next states."""
-StateFunction = Callable[[MujocoStates], ArrayLike]
-"""Physical states ``(n, dimensions)``, over which a density can be fitted."""
-TerminationFunction = Callable[[MujocoStates], ArrayLike]
-"""Whether entering each of ``n`` states ends the episode, bool ``(n,)``."""
 
 MujocoVectorBase = VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]
 
@@ -135,9 +132,15 @@ class MujocoVectorEnv(MujocoVectorBase):
         self.action_space = batch_space(self.single_action_space, n)
         self.physics_errors = 0
 
-        self._observation, self._start, self._reward, self._cost = observation, start, reward, cost
-        self._state = positions_and_velocities if state is None else state
-        self._terminated = terminated
+        self._start = start
+        self._functions = StateFunctions(
+            observation_space=observation_space,
+            observation=observation,
+            state=positions_and_velocities if state is None else state,
+            reward=reward,
+            cost=cost,
+            terminated=terminated,
+        )
         self._staggered_starts = bool(staggered_starts)
         self._painter = MujocoPainter(self._simulation.model, width=width, height=height)
         self._generators: list[np.random.Generator] = []
@@ -195,9 +198,9 @@ class MujocoVectorEnv(MujocoVectorBase):
             self._last_step -= np.arange(self.num_envs) * self.horizon // self.num_envs
         self._started = True
         states = self._simulation.states()
-        observations = self._observe(states)
+        observations = self._functions.observe(states)
         require_finite("The observations", observations)
-        return observations, _entries({"state": self._physical(states)}, mask)
+        return observations, _entries({"state": self._functions.physical(states)}, mask)
 
     def step(
         self, actions: ArrayLike
@@ -211,17 +214,13 @@ class MujocoVectorEnv(MujocoVectorBase):
             Observations, rewards float64, terminated and truncated bool, each ``(num_envs, ...)``, and infos.
         """
         controls = self._checked(actions)
-        n, simulation = self.num_envs, self._simulation
+        n, simulation, functions = self.num_envs, self._simulation, self._functions
         before = simulation.states()
-        reports = self._costs(before, controls)
+        reports = functions.costs(before, controls)
         failed = simulation.step(controls)
         self._elapsed += 1
         after = simulation.states()
-        rewards = self._column("reward", self._reward(before, controls, after)) if self._reward else np.zeros(n)
-        if self._terminated is None:
-            terminated = np.zeros(n, dtype=np.bool_)
-        else:
-            terminated = self._column("terminated", self._terminated(after), np.bool_)
+        rewards, terminated = functions.rewards(before, controls, after), functions.ends(after)
         truncated = self._elapsed >= self._last_step
         resetting = self._ended if self.autoreset_mode is AutoresetMode.NEXT_STEP else np.zeros(n, dtype=np.bool_)
         if failed.any():
@@ -235,15 +234,15 @@ class MujocoVectorEnv(MujocoVectorBase):
             after = simulation.states()
         ended = self._ended = terminated | truncated
 
-        observations = self._observe(after)
-        state = self._physical(after)
+        observations = functions.observe(after)
+        state = functions.physical(after)
         every = np.ones(n, dtype=np.bool_)
         if self.autoreset_mode is AutoresetMode.SAME_STEP and ended.any():
             infos = self._final_infos(observations, reports | {"state": state.copy()})
             copies = np.flatnonzero(ended)
             self._restart(ended)
             fresh = simulation.states(copies)
-            observations[copies], state[copies] = self._observe(fresh), self._physical(fresh)
+            observations[copies], state[copies] = functions.observe(fresh), functions.physical(fresh)
             infos |= _entries(reports, ~ended) | _entries({"state": state}, every)
         else:
             infos = _entries(reports, ~resetting) | _entries({"state": state}, every)
@@ -298,41 +297,6 @@ class MujocoVectorEnv(MujocoVectorBase):
             if own is not None and (mask is None or mask[i]):
                 self._generators[i], self._seeds[i] = seeding.np_random(own)
 
-    # The user's functions, checked.
-
-    def _observe(self, states: MujocoStates) -> NDArray[Any]:
-        space = self.single_observation_space
-        observations = np.array(self._observation(states), dtype=space.dtype)
-        if observations.shape != (len(states.time), *(space.shape or ())):
-            raise InvalidData(
-                f"observation(states) must be of shape {(len(states.time), *(space.shape or ()))}, one row for each "
-                f"state and as observation_space says; not {observations.shape}."
-            )
-        return observations
-
-    def _physical(self, states: MujocoStates) -> FloatArray:
-        state = np.array(self._state(states), dtype=np.float64)
-        if state.ndim != 2 or len(state) != len(states.time):
-            raise InvalidData(f"state(states) must be of shape ({len(states.time)}, dimensions), not {state.shape}.")
-        return state
-
-    def _costs(self, states: MujocoStates, controls: FloatArray) -> dict[str, NDArray[Any]]:
-        if self._cost is None:
-            return {}
-        costs = self._cost(states, controls)
-        if not isinstance(costs, Mapping):
-            return {"cost": self._column("cost", costs)}
-        if "cost" not in costs:
-            raise InvalidData(f"cost(states, controls) must have the key 'cost', the sum of all; has {list(costs)}.")
-        return {name: self._column(f"cost[{name!r}]", values) for name, values in costs.items()}
-
-    def _column(self, name: str, values: ArrayLike, dtype: Any = np.float64) -> NDArray[Any]:
-        """A copy of one value per sub-environment."""
-        column = np.array(values, dtype=dtype)
-        if column.shape != (self.num_envs,):
-            raise InvalidData(f"{name} must be of shape ({self.num_envs},), one entry per copy; not {column.shape}.")
-        return column
-
     # Infos.
 
     def _final_infos(self, observations: NDArray[Any], reports: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
@@ -367,58 +331,6 @@ class MujocoVectorEnv(MujocoVectorBase):
                 raise NonFiniteValue(f"{name} must be finite.")
             given.append(values)
         return given[0], given[1]
-
-
-def positions_and_velocities(states: MujocoStates) -> FloatArray:
-    """The state of a model without angles: ``(n, nq + nv)``."""
-    return np.concatenate((states.qpos, states.qvel), axis=1)
-
-
-def wrapped(angles: FloatArray) -> FloatArray:
-    """Angles in (−π, π].
-
-    >>> wrapped(np.array([0.5, -np.pi, 1.5 * np.pi])) / np.pi
-    array([ 0.15915494,  1.        , -0.5       ])
-    """
-    turns = np.ceil((angles - np.pi) / (2.0 * np.pi))
-    nearest: FloatArray = np.minimum(angles - 2.0 * np.pi * turns, np.pi)
-    return nearest
-
-
-def control_space(model: Any) -> gym.spaces.Box:
-    """The controls of a model, float32 ``(nu,)``, within the range where they have one."""
-    limited = as_model(model).actuator_ctrllimited.astype(bool)
-    low, high = as_model(model).actuator_ctrlrange.T
-    return gym.spaces.Box(
-        np.where(limited, low, -np.inf).astype(np.float32), np.where(limited, high, np.inf).astype(np.float32)
-    )
-
-
-def horizon_steps(time_limit: float | None, timestep: float) -> int | None:
-    """The step in which a time limit is reached [steps]; ``None`` without one.
-
-    >>> horizon_steps(10.0, 0.01)
-    1000
-
-    Raises:
-        InvalidSetting: less than one step, or not finite.
-    """
-    if time_limit is None:
-        return None
-    if not (math.isfinite(time_limit) and time_limit >= timestep):
-        raise InvalidSetting(f"time_limit={time_limit!r} must be at least one step of {timestep:g} s, or None (never).")
-    return math.ceil(time_limit / timestep - 1e-6)
-
-
-def frame_rate(timestep: float) -> int:
-    """Pictures per second that show motion at its true speed."""
-    return max(1, round(1.0 / timestep))
-
-
-def check_render_mode(render_mode: str | None, modes: Sequence[str]) -> None:
-    """Raise ``InvalidSetting`` for an unknown mode."""
-    if render_mode is not None and render_mode not in modes:
-        raise InvalidSetting(f"render_mode={render_mode!r} must be None or one of {', '.join(modes)}.")
 
 
 def _entries(columns: Mapping[str, NDArray[Any]], mask: NDArray[np.bool_]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ to less than 1 end episodes, and :math:`\lambda` loses the mass of the steps tha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -21,21 +21,27 @@ import gymnasium as gym
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import coo_array, csr_array, eye_array, issparse
-from scipy.sparse.linalg import SuperLU, splu
+from scipy.sparse import coo_array, csr_array, issparse
 
 from constrained_maxent.errors import InvalidData, InvalidMDP, InvalidSetting, NonFiniteValue
 from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.occupancy.weighting import Scale, Weighting
+from constrained_maxent.oracle import exact_values
+from constrained_maxent.oracle.occupancy_autograd import Occupancy
 from constrained_maxent.oracle.toy_text import read_toy_text, split_outcomes
+from constrained_maxent.oracle.validation import (
+    MODEL_TOLERANCE,
+    buffers,
+    canonical,
+    require_distributions,
+    require_policy,
+    require_reward,
+    states_and_actions,
+)
 from constrained_maxent.types import FloatArray, as_array
 
 Environment = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]
 Cost = Callable[[int, int, int], float]
-
-MODEL_TOLERANCE = 1e-9
-# Policies often come out of float32 networks, whose softmax sums to 1 no closer than this.
-POLICY_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -78,25 +84,25 @@ class TabularMDP:
 
     def __post_init__(self) -> None:
         Weighting(discount=self.discount, horizon=self.horizon)
-        transition, ending = _canonical(self.transition), _canonical(self.ending)
+        transition, ending = canonical(self.transition), canonical(self.ending)
         initial, reward = (as_array(name, getattr(self, name), np.float64).copy() for name in ("initial", "reward"))
 
-        shape = _states_and_actions(transition, initial)
+        shape = states_and_actions(transition, initial)
         if ending.shape != transition.shape:
             raise InvalidMDP(f"ending has shape {ending.shape}, transition {transition.shape}: they must agree.")
         if reward.shape != shape:
             raise InvalidMDP(f"reward has shape {reward.shape}, expected (n_states, n_actions) = {shape}.")
         if not np.isfinite(reward).all():
             raise NonFiniteValue("reward has an entry that is NaN or infinite.")
-        _require_distributions("initial", initial, initial.sum(keepdims=True), MODEL_TOLERANCE)
-        _require_distributions(
+        require_distributions("initial", initial, initial.sum(keepdims=True), MODEL_TOLERANCE)
+        require_distributions(
             "transition + ending",
             np.concatenate([transition.data, ending.data]),
             (transition.sum(axis=1) + ending.sum(axis=1)).reshape(shape),
             MODEL_TOLERANCE,
         )
 
-        for array in (initial, reward, *_buffers(transition), *_buffers(ending)):
+        for array in (initial, reward, *buffers(transition), *buffers(ending)):
             array.flags.writeable = False
         horizon = None if self.horizon is None else int(self.horizon)
         fields = {"transition": transition, "ending": ending, "initial": initial, "reward": reward, "horizon": horizon}
@@ -172,7 +178,7 @@ class TabularMDP:
                 raise InvalidMDP(f"transition has shape {dense.shape}, expected (n_states, n_actions, n_states).")
             transition = dense.reshape(dense.shape[0] * dense.shape[1], dense.shape[2])
         matrix, start = csr_array(transition), as_array("initial", initial, np.float64)
-        n_states, n_actions = _states_and_actions(matrix, start)
+        n_states, n_actions = states_and_actions(matrix, start)
         states = np.array(list(terminal))
         # A Boolean mask, one entry per state, would pass for the numbers 0 and 1.
         numbers = states.ndim == 1 and states.dtype.kind in "iu"
@@ -312,15 +318,7 @@ class TabularMDP:
             NonFiniteValue: the policy has an entry that is NaN or infinite.
             InvalidSetting: unknown scale.
         """
-        weighting, pi = self.weighting(scale), self._require_policy(policy)
-        if self.horizon is None:
-            return weighting.constant * self._discounted_visits(self._factorise(pi))[:, None] * pi
-        occupancy = np.zeros((self.n_states, self.n_actions))
-        pi_t = self._over_time(pi)
-        weights = weighting.weights(np.arange(self.horizon))
-        for weight, rho, pi_now in zip(weights, self._state_distributions(pi_t), pi_t, strict=True):
-            occupancy += weight * rho[:, None] * pi_now
-        return occupancy
+        return exact_values.occupancy(self, require_policy(self, policy), self.weighting(scale))
 
     def policy_gradient(self, policy: ArrayLike, reward: ArrayLike, *, scale: Scale = "normalised") -> FloatArray:
         r"""Derivative of :math:`\langle r, \lambda^\pi \rangle` in the entries of the policy.
@@ -345,24 +343,8 @@ class TabularMDP:
         Raises:
             InvalidMDP, NonFiniteValue, InvalidSetting: as in :meth:`occupancy`, and of the reward.
         """
-        weighting, pi, r = self.weighting(scale), self._require_policy(policy), self._require_reward(reward)
-        if self.horizon is None:
-            factors = self._factorise(pi)
-            value = self._discounted_values(factors, pi, r)
-            visits = weighting.constant * self._discounted_visits(factors)
-            gradient: FloatArray = visits[:, None] * (r + self.discount * self._expected(value))
-            return gradient
-
-        pi_t = self._over_time(pi)
-        rho_t = list(self._state_distributions(pi_t))
-        gradient_t = np.empty_like(pi_t)
-        # Weights stand inside the values here, w_t Q_t = w_t r + T w_{t+1} V_{t+1}: no weight is divided by another.
-        value = np.zeros(self.n_states)
-        for t, weight in reversed(list(enumerate(weighting.weights(np.arange(self.horizon))))):
-            action_value = weight * r + self._expected(value)
-            gradient_t[t] = rho_t[t][:, None] * action_value
-            value = (pi_t[t] * action_value).sum(axis=1)
-        return gradient_t if pi.ndim == 3 else gradient_t.sum(axis=0)
+        pi, r = require_policy(self, policy), require_reward(self, reward)
+        return exact_values.policy_gradient(self, pi, r, self.weighting(scale))
 
     def state_values(self, policy: ArrayLike, reward: ArrayLike) -> FloatArray:
         r"""Discounted return from each state at infinite horizon, :math:`V = r_\pi + \gamma P_\pi V`, ``(n_states,)``.
@@ -377,8 +359,7 @@ class TabularMDP:
         """
         if self.horizon is not None:
             raise InvalidSetting("state_values needs an infinite horizon: dataclasses.replace(mdp, horizon=None).")
-        pi, r = self._require_policy(policy), self._require_reward(reward)
-        return self._discounted_values(self._factorise(pi), pi, r)
+        return exact_values.state_values(self, require_policy(self, policy), require_reward(self, reward))
 
     def occupancy_torch(self, policy: torch.Tensor, *, scale: Scale = "normalised") -> torch.Tensor:
         """:meth:`occupancy` of a tensor, differentiable once in the policy.
@@ -394,106 +375,9 @@ class TabularMDP:
             InvalidMDP, NonFiniteValue, InvalidSetting: as in :meth:`occupancy`; ``InvalidSetting`` also from a
                 backward pass that is asked for second derivatives.
         """
-        occupancy: torch.Tensor = _Occupancy.apply(policy.double(), self, scale)  # type: ignore[no-untyped-call]
+        occupancy: torch.Tensor = Occupancy.apply(policy.double(), self, scale)  # type: ignore[no-untyped-call]
         return occupancy
 
     def __repr__(self) -> str:
         sizes = f"n_states={self.n_states}, n_actions={self.n_actions}"
         return f"TabularMDP({sizes}, discount={self.discount}, horizon={self.horizon})"
-
-    def _require_policy(self, policy: ArrayLike) -> FloatArray:
-        table = as_array("policy", policy, np.float64)
-        stationary = (self.n_states, self.n_actions)
-        shapes = [stationary] if self.horizon is None else [stationary, (self.horizon, *stationary)]
-        if table.shape not in shapes:
-            raise InvalidMDP(f"policy has shape {table.shape}, expected {' or '.join(map(str, shapes))}.")
-        _require_distributions("policy", table, table.sum(axis=-1), POLICY_TOLERANCE)
-        return table
-
-    def _require_reward(self, reward: ArrayLike) -> FloatArray:
-        table = as_array("reward", reward, np.float64)
-        if table.shape != self.reward.shape:
-            raise InvalidMDP(f"reward has shape {table.shape}, expected (n_states, n_actions) = {self.reward.shape}.")
-        if not np.isfinite(table).all():
-            raise NonFiniteValue("reward has an entry that is NaN or infinite.")
-        return table
-
-    def _over_time(self, policy: FloatArray) -> FloatArray:
-        return np.broadcast_to(policy, (self.horizon or 0, self.n_states, self.n_actions))
-
-    def _expected(self, value: FloatArray) -> FloatArray:
-        """Expectation of a value of the next state, 0 where the episode ends: ``(n_states, n_actions)``."""
-        expected: FloatArray = (self.transition @ value).reshape(self.n_states, self.n_actions)
-        return expected
-
-    def _state_distributions(self, pi_t: FloatArray) -> Iterator[FloatArray]:
-        """The distributions of the states at times 0, 1, …, as many as policies: ``(n_states,)`` each."""
-        rho = self.initial
-        for pi in pi_t:
-            yield rho
-            rho = (rho[:, None] * pi).ravel() @ self.transition
-
-    def _factorise(self, policy: FloatArray) -> SuperLU:
-        r"""Sparse factors of :math:`I - \gamma P_\pi`, which is regular because :math:`\gamma < 1`."""
-        rows = np.arange(0, policy.size + 1, self.n_actions)
-        mix_actions = csr_array((policy.ravel(), np.arange(policy.size), rows), shape=(self.n_states, policy.size))
-        return splu((eye_array(self.n_states) - self.discount * (mix_actions @ self.transition)).tocsc())
-
-    def _discounted_values(self, factors: SuperLU, policy: FloatArray, reward: FloatArray) -> FloatArray:
-        values: FloatArray = factors.solve((policy * reward).sum(axis=1))
-        return values
-
-    def _discounted_visits(self, factors: SuperLU) -> FloatArray:
-        visits: FloatArray = factors.solve(self.initial, trans="T")
-        # Rounding may leave ±1e-17 where a state is never visited; an occupancy has exactly 0 there.
-        return np.where(self.reachable, np.maximum(visits, 0.0), 0.0)
-
-
-class _Occupancy(torch.autograd.Function):
-    """Exact occupancy as a node of torch's graph: its backward pass is the policy gradient theorem."""
-
-    @staticmethod
-    def forward(ctx: Any, policy: torch.Tensor, mdp: TabularMDP, scale: Scale) -> torch.Tensor:
-        ctx.save_for_backward(policy)
-        ctx.mdp, ctx.scale = mdp, scale
-        return torch.from_numpy(mdp.occupancy(policy.numpy(force=True), scale=scale)).to(policy.device)
-
-    @staticmethod
-    def backward(ctx: Any, cotangent: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        # torch's own once_differentiable lets ⟨r, λ⟩ with constant r pass, and its second derivative would read 0.
-        if torch.is_grad_enabled():
-            raise InvalidSetting("occupancy_torch has no second derivative: call backward without create_graph=True.")
-        (policy,) = ctx.saved_tensors
-        gradient = ctx.mdp.policy_gradient(policy.numpy(force=True), cotangent.numpy(force=True), scale=ctx.scale)
-        return torch.from_numpy(gradient).to(policy.device), None, None
-
-
-def _canonical(matrix: Any) -> csr_array:
-    copy = csr_array(matrix, dtype=np.float64, copy=True)
-    copy.sum_duplicates()
-    copy.eliminate_zeros()
-    return copy
-
-
-def _buffers(matrix: csr_array) -> tuple[NDArray[Any], ...]:
-    return matrix.data, matrix.indices, matrix.indptr
-
-
-def _states_and_actions(transition: csr_array, initial: FloatArray) -> tuple[int, int]:
-    rows, n_states = map(int, transition.shape)
-    if initial.shape != (n_states,):
-        raise InvalidMDP(f"initial has shape {initial.shape}, but transition leads to {n_states} states.")
-    if not rows or not n_states or rows % n_states:
-        raise InvalidMDP(f"transition has shape {transition.shape}, expected (n_states * n_actions, n_states).")
-    return n_states, rows // n_states
-
-
-def _require_distributions(what: str, probabilities: FloatArray, totals: FloatArray, tolerance: float) -> None:
-    if not np.isfinite(probabilities).all():
-        raise NonFiniteValue(f"{what} has a probability that is NaN or infinite.")
-    if (probabilities < 0.0).any():
-        raise InvalidMDP(f"{what} has a negative probability, {probabilities.min()}.")
-    wrong = np.argwhere(np.abs(totals - 1.0) > tolerance)
-    if wrong.size:
-        first = tuple(map(int, wrong[0]))
-        raise InvalidMDP(f"{what} must sum to 1, but at index {first} it sums to {float(totals[first])!r}.")

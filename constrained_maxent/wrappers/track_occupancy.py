@@ -12,8 +12,7 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.utils import RecordConstructorArgs
 
-from constrained_maxent.errors import InvalidData, InvalidSetting, MissingCost, NonFiniteValue
-from constrained_maxent.functionals.linear import CostFunction
+from constrained_maxent.errors import InvalidSetting, NonFiniteValue
 from constrained_maxent.occupancy import (
     Counts,
     OccupancyEstimator,
@@ -25,14 +24,11 @@ from constrained_maxent.occupancy import (
 from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.occupancy.spaces import as_row
 from constrained_maxent.types import Batch, require_finite
+from constrained_maxent.wrappers.batch_size import check_batch_size
+from constrained_maxent.wrappers.costs import observed_cost
+from constrained_maxent.wrappers.keys import NEW_BATCH, VOID
 from constrained_maxent.wrappers.states import STATE_SPACE, LogProb, StateSource, check_source, state_of
-from constrained_maxent.wrappers.tracker import OccupancyTracker, Pairing, check_batch_size
-
-NEW_BATCH = "new_batch"
-"""``reset(options={NEW_BATCH: True})`` forgets the batch under way: for an agent whose policy has just changed."""
-
-VOID = "physics_error"
-"""An episode is void if the ``info`` of its last step has this key and it is true: what led there was no physics."""
+from constrained_maxent.wrappers.tracker import OccupancyTracker, Pairing
 
 
 class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -329,32 +325,3 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             truncated=truncated,
             episodes=episodes,
         )
-
-
-def observed_cost(
-    source: str | CostFunction, observation: Any, action: Any, next_observation: Any, info: Mapping[str, Any]
-) -> float:
-    """The cost of one step, from ``info`` or from a function; checked.
-
-    Raises:
-        MissingCost: ``info`` has no such key.
-        InvalidData: not a number.
-        NonFiniteValue: NaN or infinite.
-    """
-    if isinstance(source, str):
-        if source not in info:
-            raise MissingCost(
-                f"The environment reported no info[{source!r}] (it reported: {', '.join(sorted(info)) or 'nothing'}). "
-                "A cost must be there on every step; give cost= another key or a function "
-                "(observation, action, next_observation)."
-            )
-        cost = info[source]
-    else:
-        cost = source(observation, action, next_observation)
-    try:
-        value = float(cost)
-    except (TypeError, ValueError) as error:
-        raise InvalidData(f"The cost {source!r} must be a number, got {cost!r}.") from error
-    if not math.isfinite(value):
-        raise NonFiniteValue(f"The cost {source!r} is {value}.")
-    return value

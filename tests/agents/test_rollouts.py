@@ -5,12 +5,12 @@ from types import SimpleNamespace
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Tuple
+from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode
 
 import constrained_maxent as cmx
 from constrained_maxent.agents.policies import make_policy
-from constrained_maxent.agents.rollouts import Collector, is_single, one_action
+from constrained_maxent.agents.rollouts import Collector
 from constrained_maxent.errors import InvalidSetting
 
 HOLED = ["SFH", "FFG"]
@@ -235,27 +235,3 @@ class TestRefused:
         (rollout,) = collect(env)
         assert len(rollout.lengths) == 4
         env.close()
-
-
-@pytest.mark.parametrize(
-    ("space", "single", "batch"),
-    [
-        (Discrete(3), 1, np.array([1, 2])),
-        (Discrete(3), np.int64(1), [1]),
-        (Discrete(3), np.array(1), (0, 2)),
-        (Box(-1.0, 1.0, (2,)), [0.0, 5.0], [[0.0, 5.0]]),
-        (Box(-1.0, 1.0, ()), 0.5, [0.5]),
-        (MultiDiscrete([2, 3]), np.array([1, 1]), np.array([[1, 1]])),
-        (MultiBinary(2), np.array([1, 1]), np.array([[1, 1]])),
-        (Tuple((Discrete(2), Box(-1.0, 1.0, (2,)))), (1, [0.0, 0.0]), (np.array([1]), np.array([[0.0, 0.0]]))),
-    ],
-)
-def test_is_single(space, single, batch):
-    assert is_single(space, single)
-    assert not is_single(space, batch)
-
-
-def test_one_action():
-    assert type(one_action(Discrete(3), np.array([2]))) is int
-    action = one_action(Box(-1.0, 1.0, ()), np.array([0.5], dtype=np.float32))
-    assert (action.shape, action.dtype, action.item()) == ((), np.float32, 0.5)

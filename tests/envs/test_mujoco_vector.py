@@ -13,7 +13,6 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 from constrained_maxent.envs import MujocoVectorEnv, PointMass, PointMassVector, SafeCartpole, SafeCartpoleVector
-from constrained_maxent.envs.mujoco_vector import control_space
 from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
 
 CARTPOLE, POINT_MASS = (SafeCartpoleVector, SafeCartpole), (PointMassVector, PointMass)
@@ -339,10 +338,6 @@ class TestUsersModels:
         )
         model.opt.timestep = 1.0
         assert env.model.opt.timestep == 0.1
-
-    def test_no_model(self):
-        with pytest.raises(InvalidSetting, match="MjModel"):
-            control_space("cartpole.xml")
 
 
 class TestExample:

@@ -10,11 +10,10 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.utils import RecordConstructorArgs
-from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import iterate
 from numpy.typing import NDArray
 
-from constrained_maxent.errors import InvalidData, InvalidSetting, MissingCost, NonFiniteValue, UnknownAutoreset
+from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
 from constrained_maxent.occupancy import (
     Counts,
     OccupancyEstimator,
@@ -26,9 +25,12 @@ from constrained_maxent.occupancy import (
 from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.occupancy.spaces import as_row, as_rows
 from constrained_maxent.types import Batch, FloatArray, require_finite
+from constrained_maxent.wrappers.batch_size import check_batch_size
+from constrained_maxent.wrappers.costs import observed_cost, reported_costs
+from constrained_maxent.wrappers.keys import NEW_BATCH, VOID
 from constrained_maxent.wrappers.states import STATE_SPACE, LogProb, StateSource, check_source, states_of
-from constrained_maxent.wrappers.track_occupancy import NEW_BATCH, VOID, observed_cost
-from constrained_maxent.wrappers.tracker import OccupancyTracker, Pairing, check_batch_size
+from constrained_maxent.wrappers.tracker import OccupancyTracker, Pairing
+from constrained_maxent.wrappers.vector.autoreset import Autoreset
 from constrained_maxent.wrappers.vector.recorder import Columns, VectorRecorder, join
 
 
@@ -88,7 +90,7 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
         gym.vector.VectorWrapper.__init__(self, env)
         check_batch_size(episodes_per_batch, steps_per_batch, pairing=pairing, num_envs=env.num_envs)
         check_source(state)
-        self._autoreset_mode = autoreset_mode(env)
+        self._autoreset = Autoreset(env)
         weighting = Weighting(discount, find_horizon(env) if horizon is None else horizon, scale)
         bound = estimator_from_config(config).bind(
             env.single_observation_space if state is None else STATE_SPACE, env.single_action_space
@@ -202,27 +204,17 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
         if not np.isfinite(rewards).all():
             raise NonFiniteValue("The environment returned a reward that is not finite.")
         done = np.logical_or(terminated, truncated) & active
-        costs = {
-            key: self._costs(source, actions, observations, done, active, infos)
-            for key, source in tracker.cost_sources.items()
-        }
+        finals = self._autoreset.final_observations(infos, done)
+        costs = self._costs(actions, observations, finals, infos, active=active, done=done)
         assert self._rows is not None
         states = self._states
         log_probs = tracker.log_probs(self._rows, action_rows)
         parts = self._live_parts(self._rows, action_rows, costs, log_probs)
         rows = self._checked_rows(observations)
-        if self._autoreset_mode is AutoresetMode.SAME_STEP:
-            for i in np.flatnonzero(done).tolist():
-                require_finite(
-                    "The observation", np.asarray(as_row(self.single_observation_space, infos["final_obs"][i]))
-                )
-        goes_on = ~done  # between two episodes, NEXT_STEP starts the next one now
-        if self._autoreset_mode is AutoresetMode.SAME_STEP:
-            goes_on = np.ones(self.num_envs, dtype=bool)
-        elif self._autoreset_mode is AutoresetMode.DISABLED:
-            goes_on = active & ~done
-        next_states = self._states_after(observations, infos, goes_on)
-
+        for final in finals.values():
+            require_finite("The observation", np.asarray(as_row(self.single_observation_space, final)))
+        starting = self._autoreset.starting(active, done)
+        next_states = self._states_after(observations, infos, starting | (active & ~done))
         void = self._void(done, infos)
 
         # Nothing is stored before everything has proved sound.
@@ -236,38 +228,33 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
         recorder.drop(void)
         recorder.end(done, np.asarray(terminated, dtype=bool))
         self._observe(observations, rows, next_states)
-        if self._autoreset_mode is AutoresetMode.SAME_STEP:
-            recorder.start(done)
-        elif self._autoreset_mode is AutoresetMode.NEXT_STEP:
-            # They were between two episodes, so this call reset them.
-            recorder.start(~active)
+        recorder.start(starting)
         self._close_if_complete(infos)
 
     def _costs(
         self,
-        source: Any,
         actions: Any,
         observations: Any,
-        done: NDArray[np.bool_],
-        active: NDArray[np.bool_],
+        finals: Mapping[int, Any],
         infos: Any,
-    ) -> FloatArray:
-        same_step = self._autoreset_mode is AutoresetMode.SAME_STEP
-        costs = np.zeros(self.num_envs)
-        if isinstance(source, str):
-            ongoing = active & ~done if same_step else active
-            costs[ongoing] = reported_costs(source, infos, ongoing)
-            if same_step:
-                costs[done] = reported_costs(source, infos.get("final_info", {}), done)
-            return costs
-        next_observations = list(iterate(self.observation_space, observations))
-        if same_step:
-            for i in np.flatnonzero(done).tolist():
-                next_observations[i] = infos["final_obs"][i]
-        before = list(iterate(self.observation_space, self._observations))
-        for i, action in enumerate(iterate(self.action_space, actions)):
-            if active[i]:
-                costs[i] = observed_cost(source, before[i], action, next_observations[i], {})
+        *,
+        active: NDArray[np.bool_],
+        done: NDArray[np.bool_],
+    ) -> dict[str, FloatArray]:
+        """The costs of this step by key, ``(num_envs,)`` each, 0 where no step was taken."""
+        sources = self.tracker.cost_sources
+        costs = {key: np.zeros(self.num_envs) for key in sources}
+        for key, source in sources.items():
+            if isinstance(source, str):
+                for reports, mask in self._autoreset.reports(infos, active, done):
+                    costs[key][mask] = reported_costs(source, reports, mask)
+        if functions := {key: source for key, source in sources.items() if not isinstance(source, str)}:
+            before = list(iterate(self.observation_space, self._observations))
+            after = list(iterate(self.observation_space, observations))
+            for i, action in enumerate(iterate(self.action_space, actions)):
+                if active[i]:
+                    for key, function in functions.items():
+                        costs[key][i] = observed_cost(function, before[i], action, finals.get(i, after[i]), {})
         return costs
 
     def _live_parts(
@@ -285,7 +272,7 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
 
     def _void(self, done: NDArray[np.bool_], infos: Mapping[str, Any]) -> NDArray[np.bool_]:
         """The episodes that end in this step and count for nothing."""
-        reports = infos.get("final_info", {}) if self._autoreset_mode is AutoresetMode.SAME_STEP else infos
+        reports = self._autoreset.final_reports(infos)
         if VOID not in reports:
             return np.zeros_like(done)
         flagged = np.asarray(reports[VOID], dtype=bool) & reports.get(f"_{VOID}", done)
@@ -376,40 +363,6 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
             truncated=truncated,
             episodes=episodes,
         )
-
-
-def autoreset_mode(env: gym.vector.VectorEnv[Any, Any, Any]) -> AutoresetMode:
-    """How a vector environment resets its sub-environments.
-
-    Raises:
-        UnknownAutoreset: its metadata does not say.
-    """
-    mode = env.metadata.get("autoreset_mode")
-    if not isinstance(mode, AutoresetMode):
-        raise UnknownAutoreset(
-            f"metadata['autoreset_mode'] of {env} is {mode!r}: set it to a gymnasium.vector.AutoresetMode, so that "
-            "steps can be assigned to episodes."
-        )
-    return mode
-
-
-def reported_costs(key: str, infos: Mapping[str, Any], mask: NDArray[np.bool_]) -> FloatArray:
-    """Costs that the sub-environments of the mask reported, ``(mask.sum(),)``; checked like ``observed_cost``."""
-    if not mask.any():
-        return np.empty(0)
-    if key not in infos or not np.all(np.asarray(infos.get(f"_{key}", mask))[mask]):
-        known = ", ".join(sorted(name for name in infos if not name.startswith("_"))) or "nothing"
-        raise MissingCost(
-            f"Not every sub-environment reported info[{key!r}] (reported: {known}). A cost must be there on every "
-            "step; give cost= another key or a function (observation, action, next_observation)."
-        )
-    try:
-        costs = np.asarray(infos[key], dtype=np.float64).reshape(mask.shape)[mask]
-    except (TypeError, ValueError) as error:
-        raise InvalidData(f"infos[{key!r}] must be one number per sub-environment, got {infos[key]!r}.") from error
-    if not np.isfinite(costs).all():
-        raise NonFiniteValue(f"The cost {key!r} is not finite.")
-    return costs
 
 
 def _column(key: str) -> str:

@@ -10,7 +10,7 @@ from constrained_maxent.envs import SafeFrozenLake, SafeFrozenLakeVector
 from constrained_maxent.errors import UnknownAutoreset
 from constrained_maxent.penalties import Quadratic
 from constrained_maxent.wrappers import constrain, find_tracker, vector
-from constrained_maxent.wrappers.vector.track_occupancy import autoreset_mode
+from constrained_maxent.wrappers.vector.autoreset import Autoreset, autoreset_mode
 
 # AsyncVectorEnv forks where that is the platform's way; newer Pythons warn of it beside PyTorch's threads.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -186,6 +186,47 @@ class TestLake:
             env = stack(env, episodes_per_batch=1)
             (report,), _ = scripted.drive(env, mode, lambda *_: self.RIGHT)
             assert report["constraints"]["cost"] == pytest.approx(-0.25 + 2.5 + 1.25)
+
+
+class TestOneCall:
+    """Sub-environment 0 is in an episode, 1 ends one, 2 ended one in the call before: it has none with same-step."""
+
+    DONE = np.array([False, True, False])
+    INFOS = {"final_info": {"cost": [0.0, 9.0, 0.0]}, "final_obs": [None, "last", None]}
+
+    def of(self, mode):
+        env = gym.vector.VectorEnv()
+        env.metadata = {"autoreset_mode": mode}
+        return Autoreset(env), np.array([True, True, mode is AutoresetMode.SAME_STEP])
+
+    @pytest.mark.parametrize(
+        ("mode", "starting"),
+        [
+            (AutoresetMode.NEXT_STEP, [False, False, True]),
+            (AutoresetMode.SAME_STEP, [False, True, False]),
+            (AutoresetMode.DISABLED, [False, False, False]),
+        ],
+    )
+    def test_where_the_next_episode_starts(self, mode, starting):
+        autoreset, active = self.of(mode)
+        assert autoreset.starting(active, self.DONE).tolist() == starting
+
+    def test_where_the_last_step_is_reported(self):
+        autoreset, active = self.of(AutoresetMode.SAME_STEP)
+        (ongoing, first), (final, second) = autoreset.reports(self.INFOS, active, self.DONE)
+        assert (ongoing, first.tolist()) == (self.INFOS, [True, False, True])
+        assert (final, second.tolist()) == (self.INFOS["final_info"], [False, True, False])
+        assert autoreset.final_observations(self.INFOS, self.DONE) == {1: "last"}
+        # Where no episode ends, Gymnasium leaves these keys out.
+        assert autoreset.final_reports({}) == autoreset.final_observations({}, np.zeros(3, dtype=bool)) == {}
+
+    @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED])
+    def test_elsewhere_it_is_reported_like_the_others(self, mode):
+        autoreset, active = self.of(mode)
+        ((infos, mask),) = autoreset.reports(self.INFOS, active, self.DONE)
+        assert (infos, mask.tolist()) == (self.INFOS, [True, True, False])
+        assert autoreset.final_reports(self.INFOS) == self.INFOS
+        assert autoreset.final_observations(self.INFOS, self.DONE) == {}
 
 
 class TestUnknown:

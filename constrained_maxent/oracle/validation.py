@@ -1,0 +1,101 @@
+"""What makes arrays a Markov decision process, a policy or a reward."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+
+from constrained_maxent.errors import InvalidMDP, NonFiniteValue
+from constrained_maxent.types import FloatArray, as_array
+
+if TYPE_CHECKING:
+    from constrained_maxent.oracle.tabular import TabularMDP
+
+MODEL_TOLERANCE = 1e-9
+"""How far from 1 the sum of a distribution of the model may be."""
+POLICY_TOLERANCE = 1e-6
+"""The same of a policy: many come out of float32 networks, whose softmax sums to 1 no closer than this."""
+
+
+def canonical(matrix: Any) -> csr_array:
+    """A float64 copy with each entry stored once, and none that is 0."""
+    copy = csr_array(matrix, dtype=np.float64, copy=True)
+    copy.sum_duplicates()
+    copy.eliminate_zeros()
+    return copy
+
+
+def buffers(matrix: csr_array) -> tuple[NDArray[Any], ...]:
+    """The arrays that a sparse matrix consists of."""
+    return matrix.data, matrix.indices, matrix.indptr
+
+
+def states_and_actions(transition: csr_array, initial: FloatArray) -> tuple[int, int]:
+    """How many there are of both.
+
+    Raises:
+        InvalidMDP: the shapes belong to no MDP.
+    """
+    rows, n_states = map(int, transition.shape)
+    if initial.shape != (n_states,):
+        raise InvalidMDP(f"initial has shape {initial.shape}, but transition leads to {n_states} states.")
+    if not rows or not n_states or rows % n_states:
+        raise InvalidMDP(f"transition has shape {transition.shape}, expected (n_states * n_actions, n_states).")
+    return n_states, rows // n_states
+
+
+def require_distributions(what: str, probabilities: FloatArray, totals: FloatArray, tolerance: float) -> None:
+    """Refuse what is no distribution.
+
+    Args:
+        what: name of the array, for the message.
+        probabilities: all entries, of any shape.
+        totals: their sums, one per distribution.
+        tolerance: how far these may be from 1.
+
+    Raises:
+        NonFiniteValue: an entry is NaN or infinite.
+        InvalidMDP: an entry is negative, or a sum is not 1.
+    """
+    if not np.isfinite(probabilities).all():
+        raise NonFiniteValue(f"{what} has a probability that is NaN or infinite.")
+    if (probabilities < 0.0).any():
+        raise InvalidMDP(f"{what} has a negative probability, {probabilities.min()}.")
+    wrong = np.argwhere(np.abs(totals - 1.0) > tolerance)
+    if wrong.size:
+        first = tuple(map(int, wrong[0]))
+        raise InvalidMDP(f"{what} must sum to 1, but at index {first} it sums to {float(totals[first])!r}.")
+
+
+def require_policy(mdp: TabularMDP, policy: ArrayLike) -> FloatArray:
+    """A policy of an MDP as float64, stationary or, at finite horizon, one per time step.
+
+    Raises:
+        InvalidMDP: the policy has another shape, a negative entry, or a row that does not sum to 1.
+        NonFiniteValue: it has an entry that is NaN or infinite.
+    """
+    table = as_array("policy", policy, np.float64)
+    stationary = (mdp.n_states, mdp.n_actions)
+    shapes = [stationary] if mdp.horizon is None else [stationary, (mdp.horizon, *stationary)]
+    if table.shape not in shapes:
+        raise InvalidMDP(f"policy has shape {table.shape}, expected {' or '.join(map(str, shapes))}.")
+    require_distributions("policy", table, table.sum(axis=-1), POLICY_TOLERANCE)
+    return table
+
+
+def require_reward(mdp: TabularMDP, reward: ArrayLike) -> FloatArray:
+    """A reward of each state-action pair of an MDP, as float64.
+
+    Raises:
+        InvalidMDP: the reward has another shape than ``(n_states, n_actions)``.
+        NonFiniteValue: it has an entry that is NaN or infinite.
+    """
+    table = as_array("reward", reward, np.float64)
+    if table.shape != mdp.reward.shape:
+        raise InvalidMDP(f"reward has shape {table.shape}, expected (n_states, n_actions) = {mdp.reward.shape}.")
+    if not np.isfinite(table).all():
+        raise NonFiniteValue("reward has an entry that is NaN or infinite.")
+    return table

@@ -1,0 +1,85 @@
+"""What a call of ``step`` says of each sub-environment, in each of Gymnasium's three autoreset modes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from constrained_maxent.errors import UnknownAutoreset
+
+Mask = NDArray[np.bool_]
+
+
+def autoreset_mode(env: gym.vector.VectorEnv[Any, Any, Any]) -> AutoresetMode:
+    """How a vector environment resets its sub-environments.
+
+    Raises:
+        UnknownAutoreset: its metadata does not say.
+    """
+    mode = env.metadata.get("autoreset_mode")
+    if not isinstance(mode, AutoresetMode):
+        raise UnknownAutoreset(
+            f"metadata['autoreset_mode'] of {env} is {mode!r}: set it to a gymnasium.vector.AutoresetMode, so that "
+            "steps can be assigned to episodes."
+        )
+    return mode
+
+
+class Autoreset:
+    """Where a vector environment puts what belongs to the last step of an episode, and when the next episode starts.
+
+    Two masks ``(num_envs,)`` describe a call: *active*, in which sub-environments it took a step of an episode, and
+    *done*, in which of these it was the last one.
+
+    ============= =================== ================================== ===========================================
+    mode          the next episode    the last step's reports            the last observation
+    ============= =================== ================================== ===========================================
+    ``NEXT_STEP`` starts in the next  in ``infos``                       among the observations
+                  call, which takes
+                  no step
+    ``SAME_STEP`` starts in the same  in ``infos["final_info"]``         in ``infos["final_obs"]``; the first of the
+                  call                                                   next is among the observations
+    ``DISABLED``  by ``reset`` only   in ``infos``                       among the observations
+    ============= =================== ================================== ===========================================
+
+    Args:
+        env: the vector environment.
+
+    Raises:
+        UnknownAutoreset: its metadata does not say how sub-environments are reset.
+    """
+
+    def __init__(self, env: gym.vector.VectorEnv[Any, Any, Any]) -> None:
+        self.mode = autoreset_mode(env)
+
+    def starting(self, active: Mask, done: Mask) -> Mask:
+        """Where an episode starts with this call, so that the next call takes its first step."""
+        if self.mode is AutoresetMode.SAME_STEP:
+            return done
+        if self.mode is AutoresetMode.NEXT_STEP:
+            return ~active
+        return np.zeros_like(done)
+
+    def reports(self, infos: Mapping[str, Any], active: Mask, done: Mask) -> list[tuple[Mapping[str, Any], Mask]]:
+        """Infos about the steps taken, each with the mask of what it is about; together they are about all active."""
+        if self.mode is AutoresetMode.SAME_STEP:
+            return [(infos, active & ~done), (self.final_reports(infos), done)]
+        return [(infos, active)]
+
+    def final_reports(self, infos: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Infos about the last steps of episodes."""
+        if self.mode is AutoresetMode.SAME_STEP:
+            final: Mapping[str, Any] = infos.get("final_info", {})
+            return final
+        return infos
+
+    def final_observations(self, infos: Mapping[str, Any], done: Mask) -> dict[int, Any]:
+        """By sub-environment: the observations that ended episodes, where those returned are of the next ones."""
+        if self.mode is AutoresetMode.SAME_STEP:
+            return {i: infos["final_obs"][i] for i in np.flatnonzero(done).tolist()}
+        return {}
