@@ -360,6 +360,11 @@ _KINDS: dict[str, type[Penalty]] = {
 }
 
 
+def is_known_kind(penalty: Penalty) -> bool:
+    """Whether ``penalty_from_config`` can make it again from its plain data: it is of no class of the user's own."""
+    return _KINDS.get(type(penalty).__name__) is type(penalty)
+
+
 def penalty_from_config(config: Mapping[str, Any]) -> Penalty:
     """The penalty that ``to_config`` described.
 

@@ -235,13 +235,13 @@ class PGP:
         norm = update_policy(
             self.learner,
             self.optimizer,
-            chosen,
-            rollout.rows,
-            rollout.actions,
-            rollout.weights * advantage_t / rollout.n_episodes,
-            self._rng,
-            self._centre,
-            None if self._momentum is None else lambda: self._follow(rollout),
+            settings=chosen,
+            rows=rollout.rows,
+            raw=rollout.actions,
+            factor_t=rollout.weights * advantage_t / rollout.n_episodes,
+            rng=self._rng,
+            centre=self._centre,
+            after_ascent=None if self._momentum is None else lambda: self._follow(rollout),
         )
         self._updates += 1
         critic_loss = None

@@ -19,6 +19,7 @@ from constrained_maxent.types import FloatArray
 def update_policy(
     policy: Policy,
     optimizer: torch.optim.Optimizer,
+    *,
     settings: Hyperparameters,
     rows: NDArray[Any],
     raw: NDArray[Any],

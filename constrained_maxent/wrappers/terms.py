@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from constrained_maxent.errors import InvalidSetting, MissingTracker
 from constrained_maxent.functionals import Functional, KLDivergence, L2Distance, MixtureDistance
 from constrained_maxent.functionals.entropy import Over
-from constrained_maxent.penalties import Penalty, penalty_from_config
+from constrained_maxent.penalties import Penalty, is_known_kind, penalty_from_config
 from constrained_maxent.types import FloatArray, Points
 from constrained_maxent.wrappers.tracker import OccupancyTracker
 
@@ -50,7 +50,7 @@ def as_penalty(penalty: Penalty | Mapping[str, Any]) -> Penalty:
 def penalty_config(penalty: Penalty | Mapping[str, Any]) -> Penalty | dict[str, Any]:
     """Plain data of the package's own penalties, so that a spec can be written as JSON; a user's own stays itself."""
     known = as_penalty(penalty)
-    return known.to_config() if type(known).__module__ == Penalty.__module__ else known
+    return known.to_config() if is_known_kind(known) else known
 
 
 def imitation(reference: ImitationReference, divergence: Divergence, limit: float) -> Functional:

@@ -42,8 +42,15 @@ def table(theta):
 
 def update(policy, rows, raw, factors, *, lr=1.0, seed=0, **settings):
     recorder = Recorder(policy, lr)
-    arrays = np.array(rows), np.array(raw), np.array(factors, dtype=np.float64)
-    norm = update_policy(policy, recorder, hyperparameters(**settings), *arrays, np.random.default_rng(seed))
+    norm = update_policy(
+        policy,
+        recorder,
+        settings=hyperparameters(**settings),
+        rows=np.array(rows),
+        raw=np.array(raw),
+        factor_t=np.array(factors, dtype=np.float64),
+        rng=np.random.default_rng(seed),
+    )
     return norm, recorder.gradients
 
 
@@ -88,7 +95,13 @@ class TestOneStep:
         rng = np.random.default_rng(0)
         policy = table(THETA)
         update_policy(
-            policy, Recorder(policy, 1.0), hyperparameters(epochs=1, minibatch_size=0), ROWS, RAW, FACTORS, rng
+            policy,
+            Recorder(policy, 1.0),
+            settings=hyperparameters(epochs=1, minibatch_size=0),
+            rows=ROWS,
+            raw=RAW,
+            factor_t=FACTORS,
+            rng=rng,
         )
         assert rng.random() == np.random.default_rng(0).random()
 

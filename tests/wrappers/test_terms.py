@@ -29,6 +29,7 @@ from constrained_maxent.wrappers import (
 )
 
 TABLE = np.full((16, 4), 1 / 64)
+PACKAGE = Penalty.__module__
 
 
 def tracked(**settings):
@@ -112,8 +113,10 @@ class TestRecords:
         class Cubic(Quadratic):
             pass
 
-        env = CostConstraint(tracked(), limit=0.0, penalty=Cubic(1.0))
-        assert env.spec.additional_wrappers[-1].kwargs["penalty"] == Cubic(1.0)
+        # Neither its name nor where it says that it comes from makes it one of the package's.
+        for own in (Cubic, type("Quadratic", (Quadratic,), {}), type("Own", (Quadratic,), {"__module__": PACKAGE})):
+            env = CostConstraint(tracked(), limit=0.0, penalty=own(1.0))
+            assert env.spec.additional_wrappers[-1].kwargs["penalty"] == own(1.0)
 
 
 class TestOrder:
