@@ -24,7 +24,7 @@ from constrained_maxent.envs.mujoco_simulation import (
     checked_controls,
 )
 from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
-from constrained_maxent.types import FloatArray, require_finite
+from constrained_maxent.types import FloatArray, as_array, is_number, require_finite
 
 ObservationFunction = Callable[[MujocoStates], ArrayLike]
 """Observations of ``n`` states, ``(n, ...)``."""
@@ -120,6 +120,8 @@ class MujocoVectorEnv(MujocoVectorBase):
         self._simulation = MujocoSimulation(model, num_envs, frame_skip=frame_skip, threads=threads)
         self.timestep = self._simulation.timestep
         self.horizon = horizon_steps(time_limit, self.timestep)
+        if not isinstance(staggered_starts, (bool, np.bool_)):
+            raise InvalidSetting(f"staggered_starts={staggered_starts!r} must be True or False.")
         if staggered_starts and self.horizon is None:
             raise InvalidSetting("staggered_starts=True spreads the copies over the episode: give a time_limit.")
         self.num_envs = n = self._simulation.n
@@ -360,7 +362,7 @@ class MujocoVectorEnv(MujocoVectorBase):
             raise InvalidSetting('A first state needs both options["qpos"] and options["qvel"].')
         given = []
         for name, width in (("qpos", int(self.model.nq)), ("qvel", int(self.model.nv))):
-            values = np.asarray(options[name], dtype=np.float64)
+            values = as_array(name, options[name], np.float64)
             if values.shape != (self.num_envs, width):
                 raise InvalidData(f"{name} must have shape {(self.num_envs, width)}, not {values.shape}.")
             if not np.isfinite(values).all():
@@ -405,7 +407,7 @@ def horizon_steps(time_limit: float | None, timestep: float) -> int | None:
     """
     if time_limit is None:
         return None
-    if not (math.isfinite(time_limit) and time_limit >= timestep):
+    if not (is_number(time_limit) and timestep <= time_limit < math.inf):
         raise InvalidSetting(f"time_limit={time_limit!r} must be at least one step of {timestep:g} s, or None (never).")
     return math.ceil(time_limit / timestep - 1e-6)
 

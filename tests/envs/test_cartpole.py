@@ -220,7 +220,7 @@ class TestMisuse:
             ({"start": "falling"}, "hanging"),
             ({"start_noise": -1.0}, "at least 0"),
             ({"render_mode": "ansi"}, "human, rgb_array"),
-            ({"width": 0}, "pixels"),
+            ({"width": 0}, "at least 1"),
         ],
     )
     def test_bad_settings(self, settings, message):
