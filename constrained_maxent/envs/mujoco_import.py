@@ -15,8 +15,8 @@ def unusable(package: str, error: Exception) -> DependencyNotInstalled:
     is_missing = isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == package
     if backend and not is_missing:
         return DependencyNotInstalled(
-            f"{package} cannot be imported with MUJOCO_GL={backend} ({type(error).__name__}: {error}): unset MUJOCO_GL, "
-            "or set it to the OpenGL that is installed here, egl, glfw or osmesa; MUJOCO_GL=off does without."
+            f"{package} cannot be imported with MUJOCO_GL={backend} ({type(error).__name__}: {error}): unset "
+            "MUJOCO_GL, or set it to what is installed here, egl, glfw or osmesa; MUJOCO_GL=off does without OpenGL."
         )
     return DependencyNotInstalled(f"{package} cannot be imported ({error}): {INSTALL}.")
 

@@ -213,4 +213,9 @@ def _plain(evaluation: Evaluation | None) -> dict[str, Any] | None:
 
 def default_folder(env_id: str, seed: int) -> Path:
     """Where a run goes if nothing is said."""
-    return Path("runs") / f"{env_id.replace('/', '-').replace(':', '-')}-seed{seed}"
+    return Path("runs") / f"{file_name(env_id)}-seed{seed}"
+
+
+def file_name(env_id: str) -> str:
+    """An id as part of a file's name."""
+    return env_id.replace("/", "-").replace(":", "-")
