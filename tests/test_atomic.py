@@ -2,7 +2,7 @@
 
 import pytest
 
-from constrained_maxent.atomic import replacing
+from constrained_maxent.atomic import check_writable, replacing
 
 
 def test_takes_the_place_at_the_end(tmp_path):
@@ -33,3 +33,14 @@ def test_nothing_written_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError), replacing(tmp_path / "result.csv"):
         pass
     assert not list(tmp_path.iterdir())
+
+
+def test_whether_a_file_could_be_written(tmp_path):
+    check_writable(tmp_path / "new" / "result.csv")
+    assert list((tmp_path / "new").iterdir()) == []
+    (tmp_path / "old.csv").write_text("old")
+    check_writable(tmp_path / "old.csv")
+    assert (tmp_path / "old.csv").read_text() == "old"
+    for wrong in (tmp_path, tmp_path / "old.csv" / "result.csv"):
+        with pytest.raises(OSError, match=r"Is a directory|File exists|Not a directory"):
+            check_writable(wrong)

@@ -14,11 +14,17 @@ import tyro
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from constrained_maxent.atomic import check_writable
 from constrained_maxent.cli.console import console
 from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.evaluation.state_measures import measures_of
+from constrained_maxent.experiments.environments import find_spec, make_scalar
 from constrained_maxent.experiments.settings import json_object
+from constrained_maxent.experiments.training import file_name
 from constrained_maxent.references import GaussianNetwork, Reference
-from constrained_maxent.references.training import TRAINING, ExpertSettings, reference_of, train_expert
+from constrained_maxent.references.stable_baselines import require_stable_baselines
+from constrained_maxent.references.training import TRAINING, ExpertSettings, check_rollouts, reference_of, train_expert
+from constrained_maxent.types import check_count
 
 _EXAMPLE = '{"time_limit": 4.0}'
 
@@ -45,6 +51,8 @@ class TrainReference:
     """γ of the expert's returns, for each step of a training environment."""
     state: str = "state"
     """Key of info that carries the state that the density is over; "observation" for the observation itself."""
+    wrapped: tuple[int, ...] | None = None
+    """Coordinates of that state that are angles in radians. Default: those of the package's own environments."""
     env_kwargs: str = "{}"
     """Arguments of the environment, as a JSON object."""
     training_kwargs: str | None = None
@@ -56,8 +64,10 @@ class TrainReference:
 
     def run(self, given: frozenset[str]) -> int:
         """The exit code."""
+        require_stable_baselines()
+        check_count("episodes", self.episodes)
         kwargs = json_object("env-kwargs", self.env_kwargs, example=_EXAMPLE)
-        extra = TRAINING.get(self.env_id, {})
+        extra = TRAINING.get(find_spec(self.env_id).id, {})
         if self.training_kwargs is not None:
             extra = json_object("training-kwargs", self.training_kwargs, example=_EXAMPLE)
         settings = ExpertSettings(
@@ -68,8 +78,15 @@ class TrainReference:
             discount=self.discount,
             seed=self.seed,
         )
-        target = self.out or Path("references") / f"{self.env_id}-seed{self.seed}.npz"
-        with closing(_make(self.env_id, kwargs)) as env:
+        target = self.out or Path("references") / f"{file_name(self.env_id)}-seed{self.seed}.npz"
+        state = None if self.state == "observation" else self.state
+        with closing(make_scalar(self.env_id, kwargs)) as env:
+            wrapped = self._angles(env)
+            check_rollouts(env, state=state, wrapped=wrapped, n_episodes=self.episodes)
+            try:
+                check_writable(target)
+            except OSError as error:
+                raise InvalidSetting(f"{target} cannot be written ({error}): give --out another file.") from error
             columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
             with Progress(*columns, console=console, transient=True, disable=self.quiet) as bar:
                 task = bar.add_task("training", total=self.timesteps)
@@ -79,11 +96,12 @@ class TrainReference:
                     if not console.is_terminal and not self.quiet:
                         console.print(f"{done} steps, mean reward {reward:.4f}", highlight=False)
 
-                expert = train_expert(lambda: _make(self.env_id, {**kwargs, **extra}), settings, progress=show)
+                expert = train_expert(lambda: make_scalar(self.env_id, {**kwargs, **extra}), settings, progress=show)
             reference = reference_of(
                 expert,
                 env,
-                state=None if self.state == "observation" else self.state,
+                state=state,
+                wrapped=wrapped,
                 n_episodes=self.episodes,
                 about={"command": self._command(), "training_kwargs": extra},
             )
@@ -91,11 +109,19 @@ class TrainReference:
         _print(reference, target)
         return 0
 
+    def _angles(self, env: gym.Env[Any, Any]) -> tuple[int, ...]:
+        """Those given, or what is known of the state of this environment."""
+        if self.wrapped is not None:
+            return self.wrapped
+        return tuple(measures_of(env).wrapped or ()) if self.state == "state" else ()
+
     def _command(self) -> str:
         """The command line that makes this reference again."""
         options = [self.env_id, "--timesteps", self.timesteps, "--seed", self.seed, "--episodes", self.episodes]
         options += ["--updates-per-step", self.updates_per_step, "--hidden-sizes", *self.hidden_sizes]
         options += ["--learning-rate", self.learning_rate, "--discount", self.discount, "--state", self.state]
+        if self.wrapped is not None:
+            options += ["--wrapped", *self.wrapped]
         if self.env_kwargs != "{}":
             options += ["--env-kwargs", self.env_kwargs]
         if self.training_kwargs is not None:
@@ -149,10 +175,3 @@ def _print(reference: Reference, path: Path) -> None:
     console.print(table)
     if command := reference.about.get("command"):
         console.print(str(command), markup=False, highlight=False, soft_wrap=True)
-
-
-def _make(env_id: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
-    try:
-        return gym.make(env_id, **kwargs)
-    except (gym.error.UnregisteredEnv, TypeError) as error:
-        raise InvalidSetting(f"{env_id} cannot be made: {error}") from error

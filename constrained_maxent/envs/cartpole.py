@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import gymnasium as gym
 import numpy as np
@@ -16,7 +16,7 @@ from constrained_maxent.envs.mujoco_model import wrapped
 from constrained_maxent.envs.mujoco_simulation import MujocoStates
 from constrained_maxent.envs.mujoco_vector import MujocoVectorEnv
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.types import FloatArray
+from constrained_maxent.types import FloatArray, is_number
 
 LOG_TENTH = math.log(0.1)
 """dm_control's tolerances fall like a Gaussian to a tenth at their margin."""
@@ -158,11 +158,11 @@ class CartpoleFormulas:
 
     def __post_init__(self) -> None:
         for name in ("slider_limit", "rail"):
-            if not 0.0 < (length := getattr(self, name)) < math.inf:
+            if not (is_number(length := getattr(self, name)) and 0.0 < length < math.inf):
                 raise InvalidSetting(f"{name}={length!r} must be a positive length [m].")
-        if self.start not in ("hanging", "upright", "uniform"):
+        if not isinstance(self.start, str) or self.start not in get_args(CartpoleStart):
             raise InvalidSetting(f"start={self.start!r} must be 'hanging', 'upright' or 'uniform'.")
-        if not 0.0 <= self.start_noise < math.inf:
+        if not (is_number(self.start_noise) and 0.0 <= self.start_noise < math.inf):
             raise InvalidSetting(f"start_noise={self.start_noise!r} must be a standard deviation of at least 0.")
 
     def observation(self, states: MujocoStates) -> FloatArray:

@@ -17,7 +17,7 @@ from constrained_maxent.envs.mujoco_model import check_render_mode, control_spac
 from constrained_maxent.envs.mujoco_painter import MujocoPainter
 from constrained_maxent.envs.mujoco_simulation import MujocoStates, checked_controls, checked_state
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.types import FloatArray
+from constrained_maxent.types import FloatArray, check_count
 
 
 class DmControlEnv(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
@@ -72,11 +72,9 @@ class DmControlEnv(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
         width: int = 480,
         height: int = 360,
     ) -> None:
-        if not (frame_skip >= 1 and frame_skip % 1 == 0):
-            raise InvalidSetting(f"frame_skip={frame_skip!r} must be a whole number, at least 1.")
         check_render_mode(render_mode, self.metadata["render_modes"])
         self.physics, self.task = physics, task
-        self.frame_skip = int(frame_skip)
+        self.frame_skip = check_count("frame_skip", frame_skip)
         self.timestep = physics.timestep() * self.frame_skip
         self.horizon = horizon_steps(time_limit, self.timestep)
         self.render_mode = render_mode

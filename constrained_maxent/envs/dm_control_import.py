@@ -1,12 +1,10 @@
-"""The parts of dm_control that the environments use, or an error that says what to install."""
+"""The parts of dm_control that the environments use, or an error that says what to install or to set."""
 
 from __future__ import annotations
 
 import warnings
 
-from gymnasium.error import DependencyNotInstalled
-
-from constrained_maxent.envs.mujoco_import import INSTALL
+from constrained_maxent.envs.mujoco_import import unusable
 
 try:
     with warnings.catch_warnings():
@@ -14,7 +12,8 @@ try:
         warnings.simplefilter("ignore")
         from dm_control.rl.control import PhysicsError
         from dm_control.suite import cartpole, point_mass
-except ImportError as error:
-    raise DependencyNotInstalled(f"dm_control cannot be imported ({error}): {INSTALL}.") from error
+# As for MuJoCo: what an OpenGL that is not there raises differs by backend.
+except Exception as error:
+    raise unusable("dm_control", error) from error
 
 __all__ = ["PhysicsError", "cartpole", "point_mass"]

@@ -11,7 +11,7 @@ import numpy as np
 
 from constrained_maxent.envs.mujoco_simulation import MujocoStates, as_model
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.types import FloatArray
+from constrained_maxent.types import FloatArray, is_number
 
 
 def positions_and_velocities(states: MujocoStates) -> FloatArray:
@@ -50,7 +50,7 @@ def horizon_steps(time_limit: float | None, timestep: float) -> int | None:
     """
     if time_limit is None:
         return None
-    if not (math.isfinite(time_limit) and time_limit >= timestep):
+    if not (is_number(time_limit) and timestep <= time_limit < math.inf):
         raise InvalidSetting(f"time_limit={time_limit!r} must be at least one step of {timestep:g} s, or None (never).")
     return math.ceil(time_limit / timestep - 1e-6)
 

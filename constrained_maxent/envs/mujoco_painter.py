@@ -13,8 +13,7 @@ from gymnasium.error import DependencyNotInstalled
 from numpy.typing import NDArray
 
 from constrained_maxent.envs.mujoco_import import mujoco
-from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.types import FloatArray
+from constrained_maxent.types import FloatArray, check_count
 
 WITHOUT_DISPLAY = (
     "Without a display, install EGL (Debian, Ubuntu: `apt-get install libegl1`) and set MUJOCO_GL=egl before Python "
@@ -52,10 +51,8 @@ class MujocoPainter:
     """
 
     def __init__(self, model: Any, *, width: int = 480, height: int = 360) -> None:
-        for name, size in (("width", width), ("height", height)):
-            if not (size >= 1 and size % 1 == 0):
-                raise InvalidSetting(f"{name}={size!r} must be a whole number of pixels, at least 1.")
-        self.model, self.width, self.height = model, int(width), int(height)
+        self.model = model
+        self.width, self.height = check_count("width", width), check_count("height", height)
         self._start()
 
     def _start(self) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from constrained_maxent.envs.mujoco_import import mujoco, rollout
 from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
-from constrained_maxent.types import FloatArray
+from constrained_maxent.types import FloatArray, as_array, check_count
 
 LARGEST_SOUND_VALUE = 1e10
 """MuJoCo calls a position or velocity beyond it, or NaN, an unstable simulation (``mjMAXVAL``)."""
@@ -56,8 +56,8 @@ class MujocoSimulation:
 
     def __init__(self, model: Any, n: int, *, frame_skip: int = 1, threads: int | None = None) -> None:
         for name, count in (("num_envs", n), ("frame_skip", frame_skip), ("threads", threads)):
-            if count is not None and not (count >= 1 and count % 1 == 0):
-                raise InvalidSetting(f"{name}={count!r} must be a whole number, at least 1.")
+            if name != "threads" or count is not None:
+                check_count(name, count)
         self.model = copy.copy(as_model(model))
         # Some models ask for their energy in every step. It changes no motion, and nobody here could read it.
         self.model.opt.enableflags &= ~mujoco.mjtEnableBit.mjENBL_ENERGY.value
@@ -168,10 +168,10 @@ def checked_state(name: str, values: Any, size: int) -> FloatArray:
     """Positions or velocities as float64 ``(size,)``.
 
     Raises:
-        InvalidData: of another shape.
+        InvalidData: of another shape, or no numbers.
         NonFiniteValue: NaN or infinity.
     """
-    array = np.asarray(values, dtype=np.float64)
+    array = as_array(name, values, np.float64)
     if array.shape != (size,):
         raise InvalidData(f"{name} must have shape ({size},), not {array.shape}.")
     if not np.isfinite(array).all():

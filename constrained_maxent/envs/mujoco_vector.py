@@ -34,7 +34,7 @@ from constrained_maxent.envs.mujoco_model import (
 from constrained_maxent.envs.mujoco_painter import MujocoPainter
 from constrained_maxent.envs.mujoco_simulation import MujocoSimulation, MujocoStates, checked_controls
 from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
-from constrained_maxent.types import FloatArray, require_finite
+from constrained_maxent.types import FloatArray, as_array, require_finite
 
 MujocoVectorBase = VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]
 
@@ -117,6 +117,8 @@ class MujocoVectorEnv(MujocoVectorBase):
         self._simulation = MujocoSimulation(model, num_envs, frame_skip=frame_skip, threads=threads)
         self.timestep = self._simulation.timestep
         self.horizon = horizon_steps(time_limit, self.timestep)
+        if not isinstance(staggered_starts, (bool, np.bool_)):
+            raise InvalidSetting(f"staggered_starts={staggered_starts!r} must be True or False.")
         if staggered_starts and self.horizon is None:
             raise InvalidSetting("staggered_starts=True spreads the copies over the episode: give a time_limit.")
         self.num_envs = n = self._simulation.n
@@ -324,7 +326,7 @@ class MujocoVectorEnv(MujocoVectorBase):
             raise InvalidSetting('A first state needs both options["qpos"] and options["qvel"].')
         given = []
         for name, width in (("qpos", int(self.model.nq)), ("qvel", int(self.model.nv))):
-            values = np.asarray(options[name], dtype=np.float64)
+            values = as_array(name, options[name], np.float64)
             if values.shape != (self.num_envs, width):
                 raise InvalidData(f"{name} must have shape {(self.num_envs, width)}, not {values.shape}.")
             if not np.isfinite(values).all():

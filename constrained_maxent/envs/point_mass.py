@@ -16,7 +16,7 @@ from constrained_maxent.envs.mujoco_model import positions_and_velocities
 from constrained_maxent.envs.mujoco_simulation import MujocoStates
 from constrained_maxent.envs.mujoco_vector import MujocoVectorEnv
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.types import FloatArray
+from constrained_maxent.types import FloatArray, is_number
 
 PointMassStart = Literal["uniform"] | Sequence[float]
 
@@ -137,10 +137,7 @@ class PointMassFormulas:
     start: PointMassStart = "uniform"
 
     def __post_init__(self) -> None:
-        if isinstance(self.start, str):
-            valid = self.start == "uniform"
-        else:
-            valid = np.shape(self.start) == (2,) and bool((np.abs(self.start) <= REACH).all())
+        valid = self.start == "uniform" if isinstance(self.start, str) else _is_place(self.start)
         if not valid:
             raise InvalidSetting(f"start={self.start!r} must be 'uniform', or (x, y) within ±{REACH} m.")
 
@@ -160,6 +157,12 @@ class PointMassFormulas:
         if isinstance(self.start, str):
             return generator.uniform(-REACH, REACH, size=2), np.zeros(2)
         return np.array(self.start, dtype=np.float64), np.zeros(2)
+
+
+def _is_place(start: Any) -> bool:
+    """Whether it is a pair of numbers on the table."""
+    is_row = isinstance(start, Sequence) or (isinstance(start, np.ndarray) and start.ndim == 1)
+    return is_row and len(start) == 2 and all(is_number(place) and abs(place) <= REACH for place in start)
 
 
 def point_mass_physics() -> Any:

@@ -11,7 +11,7 @@ import gymnasium as gym
 
 from constrained_maxent import envs
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.experiments.imitation import imitate
+from constrained_maxent.experiments.imitation import distance_limit, imitate
 from constrained_maxent.experiments.presets import Preset, penalty_of, settings_of
 from constrained_maxent.functionals import Entropy, LinearCost
 from constrained_maxent.functionals.entropy import Over
@@ -170,6 +170,7 @@ def make_point_mass(
     num_envs: int | None = None,
     preset: Preset = "default",
     iterations: int | None = None,
+    limit: float | None = None,
     r_max: float | None = None,
     beta: float | None = None,
     penalty: Penalty | Mapping[str, Any] | None = None,
@@ -188,12 +189,13 @@ def make_point_mass(
 ) -> Any:
     """The point mass with the entropy objective; what ``gym.make("PointMass-PGP-v0")`` returns.
 
-    The task itself forbids nothing. With ``r_max`` the policy stays near an expert, KL(λ‖λ_ref) ≤ r_max (paper,
+    The task itself forbids nothing. With ``limit`` the policy stays near an expert, KL(λ‖λ_ref) ≤ limit (paper,
     *Apprenticeship Learning*).
 
     Args:
-        r_max, reference: of the constraint ``imitation``, see
-            :func:`~constrained_maxent.experiments.imitation.imitate`; none without ``r_max``.
+        limit, reference: of the constraint ``imitation``, see
+            :func:`~constrained_maxent.experiments.imitation.imitate`; none without ``limit``.
+        r_max: the paper's name of ``limit``.
         beta: β of its quadratic penalty, constant; the default preset finds it out, see
             :class:`~constrained_maxent.penalties.AdaptiveLagrangian`.
         penalty: another one, or its plain data, instead of the preset's.
@@ -202,8 +204,9 @@ def make_point_mass(
         environment: arguments of :class:`~constrained_maxent.envs.PointMass`.
 
     Raises:
-        InvalidSetting: unknown preset, or values out of range.
+        InvalidSetting: unknown preset, values out of range, or parts of the constraint without its limit.
     """
+    limit = distance_limit(limit, r_max, beta=beta, penalty=penalty, reference=reference)
     settings = settings_of(POINT_MASS_PRESETS, preset, iterations=iterations)
     stack = _make(
         envs.PointMass if num_envs is None else envs.PointMassVector,
@@ -223,15 +226,13 @@ def make_point_mass(
         },
         samples={"memory": memory, "buffer_size": buffer_size},
         environment=environment,
-        replace_reward=r_max is None,
+        replace_reward=limit is None,
     )
-    if r_max is None:
-        if beta is not None or penalty is not None:
-            raise InvalidSetting("beta= and penalty= enforce r_max=: give it, or leave them out.")
+    if limit is None:
         return stack
     usual = _usual_penalty(preset, settings["iterations"])
     enforced = penalty_of(usual, beta=beta, penalty=penalty)
-    return imitate(stack, r_max=r_max, penalty=enforced, reference=reference)
+    return imitate(stack, limit=limit, penalty=enforced, reference=reference)
 
 
 def make_cartpole_vector(*, num_envs: int = 1, **settings: Any) -> gym.vector.VectorEnv[Any, Any, Any]:
@@ -268,6 +269,10 @@ def _make(
         estimator["wrapped"] = wrapped
     estimator |= {name: value for name, value in samples.items() if value is not None}
     has_time_limit = environment.get("time_limit", 0.0) is not None
+    if not has_time_limit and settings["discount"] == 1.0:
+        raise InvalidSetting(
+            "time_limit=None and discount=1 make the occupancy infinite: give a time_limit, or a discount below 1."
+        )
     if episodes_per_batch is None and steps_per_batch is None:
         # One episode of each of many copies would make batches that the schedules and the buffer are not meant for.
         if has_time_limit and settings.get("episodes_per_batch", 0) >= (num_envs or 1):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -62,7 +64,7 @@ def completed(env_id: str, settings: TrainSettings) -> TrainSettings:
     Raises:
         InvalidSetting: unknown id.
     """
-    usual = _USUAL | PRESETS.get(_find(env_id).id, {}).get(settings.preset or "default", {})
+    usual = _USUAL | PRESETS.get(find_spec(env_id).id, {}).get(settings.preset or "default", {})
     iterations = settings.iterations or usual["iterations"]
     return replace(
         settings,
@@ -85,7 +87,7 @@ def make_environment(env_id: str, settings: TrainSettings) -> VectorEnv:
     """
     settings = completed(env_id, settings)
     tracking, terms = _given(settings, TRACKING), _given(settings, TERMS)
-    if "-PGP-" in _find(env_id).id:
+    if "-PGP-" in find_spec(env_id).id:
         if superfluous := _given(settings, BARE):
             names = ", ".join(f"--{name}" for name in superfluous)
             raise InvalidSetting(f"{env_id} brings its own cost and state: leave out {names}.")
@@ -107,7 +109,12 @@ def _given(settings: TrainSettings, names: tuple[str, ...]) -> dict[str, Any]:
     return {name: getattr(settings, name) for name in names if getattr(settings, name) is not None}
 
 
-def _find(env_id: str) -> EnvSpec:
+def find_spec(env_id: str) -> EnvSpec:
+    """What is registered under an id, or under ``module:id`` once that module is imported.
+
+    Raises:
+        InvalidSetting: nothing is, or the module cannot be imported.
+    """
     module, _, name = env_id.rpartition(":")
     try:
         if module:
@@ -128,15 +135,31 @@ def _make(env_id: str, settings: TrainSettings, **stack: Any) -> VectorEnv:
     kwargs = settings.environment_kwargs()
     if twice := sorted(kwargs.keys() & {*stack, "num_envs"}):
         raise InvalidSetting(f"env-kwargs must not set {', '.join(twice)}: these are settings of their own.")
-    try:
+    with _refused(env_id, f"env-kwargs={settings.env_kwargs}"):
         return gym.make_vec(env_id, num_envs=settings.num_envs or 1, **kwargs, **stack)
+
+
+def make_scalar(env_id: str, kwargs: Mapping[str, Any]) -> gym.Env[Any, Any]:
+    """The scalar environment of an id, as it is.
+
+    Raises:
+        InvalidSetting: unknown id, or arguments that it does not take.
+        gymnasium.error.DependencyNotInstalled: it needs a package that is missing.
+    """
+    find_spec(env_id)
+    with _refused(env_id, f"arguments {json.dumps(dict(kwargs), default=repr)}"):
+        return gym.make(env_id, **kwargs)
+
+
+@contextmanager
+def _refused(env_id: str, given: str) -> Iterator[None]:
+    """Gives a name to what constructors raise at arguments that they do not like."""
+    try:
+        yield
     except (ConstrainedMaxentError, DependencyNotInstalled):
         raise
     except (TypeError, ValueError, LookupError, AssertionError, gym.error.Error) as error:
-        # What constructors raise at arguments that they do not like.
-        raise InvalidSetting(
-            f"{env_id} cannot be made with env-kwargs={settings.env_kwargs}: {type(error).__name__}: {error}"
-        ) from error
+        raise InvalidSetting(f"{env_id} cannot be made with {given}: {type(error).__name__}: {error}") from error
 
 
 def _is_wrapped(env: VectorEnv) -> bool:
@@ -150,6 +173,11 @@ def _is_wrapped(env: VectorEnv) -> bool:
 def _wrap(bare: VectorEnv, settings: TrainSettings, tracking: dict[str, Any]) -> VectorEnv:
     if settings.preset is not None:
         raise InvalidSetting("preset belongs to -PGP- environments: give beta, limit and the others one by one.")
+    if settings.discount == 1.0 and find_horizon(bare) is None:
+        raise InvalidSetting(
+            "Episodes of this environment have no last step, which --discount 1 needs: give one below 1, or a time "
+            "limit by --env-kwargs."
+        )
     # Counts tell which spaces they cannot count before the environment is stepped.
     counted = None if isinstance(bare.single_observation_space, gym.spaces.Box) else _over_cells(bare, settings)
     observations, infos = _probe(bare)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +16,16 @@ from numpy.typing import NDArray
 
 from constrained_maxent.agents import PGP
 from constrained_maxent.agents.rollouts import Environment, single_spaces
-from constrained_maxent.errors import InvalidRun
+from constrained_maxent.errors import InvalidRun, UnsupportedPolicy
 from constrained_maxent.evaluation import exact_problem
 from constrained_maxent.evaluation.exact import with_dynamics
 from constrained_maxent.experiments.environments import VectorEnv, make_environment
 from constrained_maxent.experiments.run_folder import RunFolder
 from constrained_maxent.experiments.settings import TrainSettings
 from constrained_maxent.experiments.training import load_agent, load_config
+from constrained_maxent.occupancy import Mixture
 from constrained_maxent.occupancy.spaces import as_rows
+from constrained_maxent.references import Reference, shipped
 from constrained_maxent.types import FloatArray
 from constrained_maxent.wrappers import find_tracker
 
@@ -41,7 +44,7 @@ def draw_run(folder: RunFolder) -> list[Path]:
     """Write ``training.png`` and, where there is one, the picture of what the policy does into the folder.
 
     That is ``occupancy.png`` for a tabular policy on a lake; ``strip.png`` and ``motion.png`` for the cartpole, and
-    ``visits.png`` and ``actions.png`` for the point mass, from 30 fresh episodes.
+    ``visits.png`` and ``actions.png`` for the point mass, beside its reference, from 30 fresh episodes.
 
     Returns:
         The files written.
@@ -67,6 +70,10 @@ def draw_run(folder: RunFolder) -> list[Path]:
     return list(figures)
 
 
+Act = Callable[[NDArray[Any], np.random.Generator], NDArray[Any]]
+"""Actions ``(n, ...)`` for observations ``(n, ...)``."""
+
+
 @dataclass(frozen=True, eq=False)
 class Episodes:
     """Fresh episodes from their starts on, side by side; NaN from where one ended before the others.
@@ -83,13 +90,21 @@ class Episodes:
 
 
 def roll_out(
-    env_id: str, settings: TrainSettings, agent: PGP, *, n_episodes: int = 1, seconds: float | None = None, seed: int
+    env_id: str,
+    settings: TrainSettings,
+    agent: PGP,
+    *,
+    act: Act | None = None,
+    n_episodes: int = 1,
+    seconds: float | None = None,
+    seed: int,
 ) -> Episodes:
     """Fresh whole episodes of a policy on the cartpole or the point mass.
 
     Args:
         env_id, settings: of the run.
         agent: whose policy acts; it is left as it is.
+        act: what acts instead, from the same starts.
         n_episodes: how many, side by side.
         seconds: instead, as many as last so long together.
         seed: of environment and actions.
@@ -104,6 +119,7 @@ def roll_out(
     timestep: float = bare.timestep
     if seconds is not None:
         n_episodes = max(1, math.ceil(seconds / (bare.horizon * timestep))) if bare.horizon else 1
+    choose = act or (lambda rows, rng: agent.policy.to_env(agent.policy.sample(rows, rng)))
     with closing(make_environment(env_id, replace(fresh, num_envs=n_episodes))) as env:
         n_steps = bare.horizon or math.ceil((seconds or UNLIMITED_EPISODE) / timestep)
         inner, rng = below_tracker(env, agent), np.random.default_rng(seed)
@@ -111,8 +127,7 @@ def roll_out(
         states, actions = [infos["state"]], []
         running = np.ones((n_episodes, 1), dtype=bool)
         for _ in range(n_steps):
-            raw = agent.policy.sample(as_rows(inner.single_observation_space, observations), rng)
-            taken = agent.policy.to_env(raw)
+            taken = choose(as_rows(inner.single_observation_space, observations), rng)
             observations, _, terminated, truncated, infos = inner.step(taken)
             actions.append(np.where(running, taken, np.nan))
             states.append(np.where(running & ~infos["physics_error"][:, None], infos["state"], np.nan))
@@ -172,10 +187,43 @@ def _pictures(folder: RunFolder, env_id: str, settings: TrainSettings, agent: PG
             {name: episodes.states}, timestep=timestep, slider_limit=scene.slider_limit, title=env_id
         )
         return {folder.strip_path: strip, folder.motion_path: motion}
-    visits = point_mass.visit_maps_figure(scene, {name: episodes.states}, title=env_id)
+    visits, advice = _expert(env_id, settings, agent, episodes)
+    maps = point_mass.visit_maps_figure(scene, {**visits, name: episodes.states}, title=env_id)
     moves = (episodes.states[:, :-1], episodes.actions)
-    actions = point_mass.action_arrows_figure(scene, {name: moves}, title=env_id)
-    return {folder.visits_path: visits, folder.actions_path: actions}
+    arrows = point_mass.action_arrows_figure(scene, {name: moves}, reference=advice, title=env_id)
+    return {folder.visits_path: maps, folder.actions_path: arrows}
+
+
+def _expert(
+    env_id: str, settings: TrainSettings, agent: PGP, episodes: Episodes
+) -> tuple[dict[str, FloatArray], Callable[[Any], NDArray[Any]] | None]:
+    """Where the reference goes from the same starts, and what it would do at observations, as far as it knows."""
+    reference, rng = reference_of(agent.env), np.random.default_rng(settings.seed)
+    bare: Any = agent.env.unwrapped
+    if isinstance(reference, Reference):
+        try:
+            if single_spaces(agent.env)[0] != bare.single_observation_space:
+                raise UnsupportedPolicy("Where a wrapper changes observations, they are not the states of the picture.")
+            own = roll_out(env_id, settings, agent, act=reference.act, n_episodes=N_EPISODES, seed=settings.seed)
+            return {"reference": own.states}, partial(reference.act, rng=rng, deterministic=True)
+        except UnsupportedPolicy:  # it can be shown as a density of states, if not as a policy
+            reference = reference.states
+    if reference is None or reference.n_states != episodes.states.shape[-1]:
+        return {}, None
+    return {"reference": reference.sample(episodes.states[..., 0].size, rng).reshape(episodes.states.shape)}, None
+
+
+def reference_of(env: Environment) -> Reference | Mixture | None:
+    """What a run on the point mass imitates; without such a constraint, the expert that comes with the package.
+
+    ``None`` where the constraint's reference is a function, which has neither states nor actions to show.
+    """
+    functionals = [constraint.functional for constraint in find_tracker(env).problem.constraints.values()]
+    references = [functional.reference for functional in functionals if hasattr(functional, "reference")]
+    known = [reference for reference in references if isinstance(reference, Reference | Mixture)]
+    if references:
+        return known[0] if known else None
+    return shipped("PointMass-v0")
 
 
 def _references(folder: RunFolder) -> dict[str, float]:

@@ -23,13 +23,16 @@ class Recorder:
         folder: of the run.
         settings: how often to do what.
         problem: for exact evaluation; ``None`` where that is impossible.
-        agent: about to go on from its present iteration.
+        agent: that learns.
+        since: iteration that this run began, or went on, from.
 
     Attributes:
         last: objective and constraint values of the last batch.
     """
 
-    def __init__(self, folder: RunFolder, settings: TrainSettings, problem: ExactProblem | None, agent: PGP) -> None:
+    def __init__(
+        self, folder: RunFolder, settings: TrainSettings, problem: ExactProblem | None, agent: PGP, *, since: int = 0
+    ) -> None:
         # Imported late: TensorBoard would slow down every command that does not train.
         from torch.utils.tensorboard import SummaryWriter
 
@@ -37,7 +40,7 @@ class Recorder:
         self._folder, self._settings, self._problem = folder, settings, problem
         self._metrics = MetricsWriter(folder.metrics_path, columns(agent))
         # Events past the checkpoint that a run continues from are to be forgotten.
-        self._events = SummaryWriter(str(folder.path), purge_step=agent.iteration + 1 if agent.iteration else None)
+        self._events = SummaryWriter(str(folder.path), purge_step=since + 1 if since else None)
 
     def record(self, agent: PGP, report: IterationReport) -> None:
         """To be called after every iteration."""

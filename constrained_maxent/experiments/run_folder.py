@@ -43,7 +43,7 @@ class RunFolder:
         self.video_path = self.path / VIDEO
 
     def create(self, *, overwrite: bool = False) -> None:
-        """Make the folder.
+        """Make the folder, or see that it can be taken. A run that is in it stays until ``clear``.
 
         Raises:
             InvalidRun: it holds a run already and ``overwrite`` is not set, or it is something else.
@@ -59,6 +59,9 @@ class RunFolder:
                 + "take another --out, or replace it with --overwrite."
             )
         self.path.mkdir(parents=True, exist_ok=True)
+
+    def clear(self) -> None:
+        """Remove the files of a run."""
         for pattern in (*RESULTS, *FIGURES, VIDEO, "events.out.tfevents.*"):
             for file in self.path.glob(pattern):
                 file.unlink()

@@ -36,7 +36,7 @@ class TrainSettings:
     beta: float | None = None
     """β of the quadratic penalty."""
     limit: float | None = None
-    """Budget of the cost."""
+    """Budget of the cost; of PointMass-PGP-v0, the largest KL divergence from its reference [nats]."""
     episodes_per_batch: int | None = None
     """Size of a batch in episodes; at least num-envs."""
     steps_per_batch: int | None = None

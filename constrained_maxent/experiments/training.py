@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -66,18 +66,32 @@ def train(
 
     Raises:
         InvalidRun: the folder holds a run already, and ``overwrite`` is not set.
-        InvalidSetting, UnsupportedSpace: environment or agent cannot be made. Nothing is written or removed then.
+        InvalidSetting, UnsupportedSpace: environment or agent cannot be made.
+
+    Whatever fails before the first iteration is over, a reference of another state for example, nothing is written or
+    removed, and a run that is to be replaced is still there.
     """
     settings = completed(env_id, settings)
     env = make_environment(env_id, settings)
     try:
         agent = PGP(env, settings.agent, seed=settings.seed)
+        is_new = not folder.path.exists()
         folder.create(overwrite=overwrite)
     except BaseException:
         env.close()
         raise
-    folder.write_json(folder.config_path, {"env_id": env_id, "settings": settings.to_json()})
-    return _run(env_id, settings, folder, agent, progress_bar=progress_bar)
+
+    def begin() -> None:
+        folder.clear()
+        folder.write_json(folder.config_path, {"env_id": env_id, "settings": settings.to_json()})
+
+    try:
+        return _run(env_id, settings, folder, agent, begin=begin, progress_bar=progress_bar)
+    except BaseException:
+        if is_new:
+            with suppress(OSError):  # it holds something: the run had begun
+                folder.path.rmdir()
+        raise
 
 
 def resume(folder: RunFolder, *, iterations: int | None = None, progress_bar: bool = False) -> Result:
@@ -103,10 +117,13 @@ def resume(folder: RunFolder, *, iterations: int | None = None, progress_bar: bo
     except BaseException:
         env.close()
         raise
-    for path in (folder.summary_path, folder.evaluation_path):
-        path.unlink(missing_ok=True)  # it would pass for that of the run to come
-    folder.write_json(folder.config_path, {"env_id": env_id, "settings": settings.to_json()})
-    return _run(env_id, settings, folder, agent, progress_bar=progress_bar)
+
+    def begin() -> None:
+        for path in (folder.summary_path, folder.evaluation_path):
+            path.unlink(missing_ok=True)  # it would pass for that of the run to come
+        folder.write_json(folder.config_path, {"env_id": env_id, "settings": settings.to_json()})
+
+    return _run(env_id, settings, folder, agent, begin=begin, progress_bar=progress_bar)
 
 
 def load_config(folder: RunFolder) -> tuple[str, TrainSettings]:
@@ -129,20 +146,37 @@ def load_agent(folder: RunFolder, env: gym.vector.VectorEnv[Any, Any, Any]) -> P
     return PGP.load(folder.checkpoint_path, env)
 
 
-def _run(env_id: str, settings: TrainSettings, folder: RunFolder, agent: PGP, *, progress_bar: bool) -> Result:
+def _run(
+    env_id: str,
+    settings: TrainSettings,
+    folder: RunFolder,
+    agent: PGP,
+    *,
+    begin: Callable[[], None],
+    progress_bar: bool,
+) -> Result:
+    """Train on; ``begin`` prepares the folder once the first iteration is over, and nothing is written before."""
     problem = exact_problem(agent.env)
-    iterations = _iterations(settings)
+    iterations, since = _iterations(settings), agent.iteration
     begun, steps_before = time.perf_counter(), agent.timesteps
-    recorder = Recorder(folder, settings, problem, agent)
+    recorder: Recorder | None = None
     # A table is too small to share: a pool's threads would wait for each other, busily.
     threads = one_thread() if agent.is_tabular else nullcontext()
-    with closing(agent.env), closing(recorder), Interrupt() as interrupt, threads:
+    with ExitStack() as resources:
+        resources.enter_context(closing(agent.env))
+        interrupt = resources.enter_context(Interrupt())
+        resources.enter_context(threads)
 
         def record(learner: PGP, report: IterationReport) -> bool:
+            nonlocal recorder
+            if recorder is None:
+                begin()
+                recorder = resources.enter_context(closing(Recorder(folder, settings, problem, learner, since=since)))
             recorder.record(learner, report)
             return not interrupt.asked
 
-        agent.learn(iterations=iterations - agent.iteration, callback=record, progress_bar=progress_bar)
+        agent.learn(iterations=iterations - since, callback=record, progress_bar=progress_bar)
+        assert recorder is not None, "there is at least one iteration to do"
         recorder.checkpoint(agent)
     seconds = time.perf_counter() - begun
     interrupted = agent.iteration < iterations
@@ -214,4 +248,9 @@ def _plain(evaluation: Evaluation | None) -> dict[str, Any] | None:
 
 def default_folder(env_id: str, seed: int) -> Path:
     """Where a run goes if nothing is said."""
-    return Path("runs") / f"{env_id.replace('/', '-').replace(':', '-')}-seed{seed}"
+    return Path("runs") / f"{file_name(env_id)}-seed{seed}"
+
+
+def file_name(env_id: str) -> str:
+    """An id as part of a file's name."""
+    return env_id.replace("/", "-").replace(":", "-")

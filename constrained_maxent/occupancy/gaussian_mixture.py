@@ -168,6 +168,8 @@ class GaussianMixture(MixtureEstimator):
 
         if weights.min() < weights.max():
             z = z[resampled(weights, len(z), rng)]
+        # scikit-learn asks for two samples, and for as many as components; copies of them all have the same best fit.
+        z = np.tile(z, (-(-max(2, len(start.weights)) // len(z)), 1))
         precisions = np.linalg.inv(start.covariances)
         if self.covariance == "diagonal":
             precisions = np.diagonal(precisions, axis1=1, axis2=2)

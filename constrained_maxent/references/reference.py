@@ -20,7 +20,7 @@ from constrained_maxent.references import files
 from constrained_maxent.references.cloning import clone
 from constrained_maxent.references.gaussian_network import GaussianNetwork
 from constrained_maxent.references.policies import CallablePolicy, ReferencePolicy
-from constrained_maxent.references.rollouts import RolloutSettings, roll_out
+from constrained_maxent.references.rollouts import RolloutSettings, check_scalar, roll_out
 from constrained_maxent.references.stable_baselines import network_of
 from constrained_maxent.types import Batch, FloatArray, Points, Trajectory
 from constrained_maxent.wrappers.states import STATE_SPACE
@@ -65,6 +65,11 @@ class Reference:
     def over(self) -> Over:
         """What can be compared: ``"state-action"``, or without a policy ``"state"``."""
         return "state" if self.policy is None else "state-action"
+
+    @property
+    def wrapped(self) -> tuple[int, ...]:
+        """Coordinates of the state that are angles."""
+        return self.states.wrapped
 
     def log_prob(self, points: Points) -> FloatArray:
         """Logarithm of λ_ref / mass at points of a density, in their shape.
@@ -247,11 +252,12 @@ class Reference:
         if unknown := settings.keys() - RolloutSettings.__annotations__.keys():
             known = ", ".join(RolloutSettings.__annotations__)
             raise InvalidSetting(f"There is no setting {', '.join(sorted(unknown))}. There are: {known}.")
+        check_scalar(env)
         seed = settings.get("seed", 0)
         horizon = settings.get("horizon")
         weighting = Weighting(
             settings.get("discount", 1.0),
-            find_horizon(env) if horizon is None and isinstance(env, gym.Env) else horizon,
+            find_horizon(env) if horizon is None else horizon,
             settings.get("scale", "normalised"),
         )
         rollouts = roll_out(

@@ -76,8 +76,7 @@ def roll_out(
         InvalidSetting: not a scalar environment, or no episodes.
         MissingState: ``info`` lacks the state.
     """
-    if not isinstance(env, gym.Env):
-        raise InvalidSetting(f"env={env!r} must be a scalar Gymnasium environment, such as gym.make('PointMass-v0').")
+    check_scalar(env)
     n_episodes = check_count("n_episodes", n_episodes)
     rng = np.random.default_rng(seed)
     trajectories: list[Trajectory] = []
@@ -90,6 +89,12 @@ def roll_out(
         if len(trajectories) == n_episodes:
             return Rollouts(Batch.from_trajectories(trajectories), np.array(returns))
     raise InvalidData("Nearly every episode of the reference policy ended in a physics error.")
+
+
+def check_scalar(env: object) -> None:
+    """Raise ``InvalidSetting`` unless it is a scalar environment."""
+    if not isinstance(env, gym.Env):
+        raise InvalidSetting(f"env={env!r} must be a scalar Gymnasium environment, such as gym.make('PointMass-v0').")
 
 
 def _episode(

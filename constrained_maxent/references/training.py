@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.occupancy import Weighting
+from constrained_maxent.errors import InvalidSetting, MissingTracker, UnsupportedPolicy
+from constrained_maxent.occupancy import GaussianMixture, Weighting
 from constrained_maxent.occupancy.horizon import find_horizon
+from constrained_maxent.occupancy.spaces import as_row
 from constrained_maxent.references.gaussian_network import GaussianNetwork
 from constrained_maxent.references.policies import CallablePolicy
 from constrained_maxent.references.reference import Reference
-from constrained_maxent.references.rollouts import roll_out
+from constrained_maxent.references.rollouts import check_scalar, roll_out
 from constrained_maxent.references.stable_baselines import network_of, require_stable_baselines
-from constrained_maxent.wrappers.states import StateSource
+from constrained_maxent.types import check_count, is_number
+from constrained_maxent.wrappers import find_tracker
+from constrained_maxent.wrappers.states import StateSource, check_source, state_of
 
 TRAINING: dict[str, dict[str, Any]] = {
     # The reward is 0 nearly everywhere. Actions held for 0.1 s explore the table, and short episodes begin at many
@@ -26,6 +30,9 @@ TRAINING: dict[str, dict[str, Any]] = {
     "PointMass-v0": {"frame_skip": 5, "time_limit": 4.0},
 }
 """Arguments of environments that make them easier to learn, and are used in training only."""
+
+_LARGEST_SEED = 2**32 - 1
+"""What NumPy's generator of old takes, which Stable-Baselines3 seeds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,12 +66,21 @@ class ExpertSettings:
 
     def __post_init__(self) -> None:
         for name in ("timesteps", "num_envs", "batch_size"):
-            if getattr(self, name) < 1:
-                raise InvalidSetting(f"{name}={getattr(self, name)!r} must be at least 1.")
-        if not self.updates_per_step > 0.0:
-            raise InvalidSetting(f"updates_per_step={self.updates_per_step!r} must be above 0.")
-        if self.seed < 0:
-            raise InvalidSetting(f"seed={self.seed!r} must be at least 0.")
+            check_count(name, getattr(self, name))
+        for name in ("learning_starts", "seed"):
+            check_count(name, getattr(self, name), least=0)
+        if self.seed > _LARGEST_SEED:
+            raise InvalidSetting(f"seed={self.seed!r} must be at most {_LARGEST_SEED}.")
+        if not isinstance(self.hidden_sizes, Sequence) or isinstance(self.hidden_sizes, str) or not self.hidden_sizes:
+            raise InvalidSetting(f"hidden_sizes={self.hidden_sizes!r} must be the sizes of one layer or more.")
+        for size in self.hidden_sizes:
+            check_count("hidden_sizes", size)
+        for name in ("updates_per_step", "learning_rate", "ent_coef"):
+            value = getattr(self, name)
+            if not (is_number(value) and 0.0 < value < math.inf):
+                raise InvalidSetting(f"{name}={value!r} must be a positive number.")
+        if not (is_number(self.discount) and 0.0 <= self.discount <= 1.0):
+            raise InvalidSetting(f"discount={self.discount!r} must lie in [0, 1].")
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +113,8 @@ def train_expert(
 
     Raises:
         gymnasium.error.DependencyNotInstalled: without Stable-Baselines3.
-        UnsupportedPolicy: actions that are not in a ``Box`` of one dimension.
+        InvalidSetting: actions that are not in a ``Box``, or without bounds.
+        UnsupportedPolicy: observations or actions of which no reference can be made. Nothing is trained then.
     """
     require_stable_baselines()
     from stable_baselines3 import SAC
@@ -123,6 +140,9 @@ def train_expert(
     try:
         if not isinstance(envs.action_space, gym.spaces.Box):
             raise InvalidSetting(f"Soft actor-critic needs actions in a Box, not {envs.action_space}.")
+        if not envs.action_space.is_bounded():
+            raise InvalidSetting(f"Soft actor-critic needs bounds of the actions, not {envs.action_space}.")
+        _check_observations(envs.observation_space)
         model = SAC(
             "MlpPolicy",
             envs,
@@ -137,6 +157,7 @@ def train_expert(
             seed=settings.seed,
             device="cpu",
         )
+        network_of(model)  # what it refuses, it refuses before the training
         begun = time.perf_counter()
         model.learn(settings.timesteps, callback=Report())
         return Expert(network_of(model), time.perf_counter() - begun, settings)
@@ -144,8 +165,61 @@ def train_expert(
         envs.close()
 
 
+def _check_observations(space: gym.Space[Any]) -> None:
+    if not isinstance(space, gym.spaces.Box):
+        raise UnsupportedPolicy(f"A reference needs observations in a Box, not {space}.")
+
+
+def check_rollouts(
+    env: gym.Env[Any, Any], *, state: StateSource | None, wrapped: Sequence[int], n_episodes: int
+) -> None:
+    """Find out by one step whether ``reference_of`` will be able to do its part, before anything is trained.
+
+    Args:
+        env: the environment itself; it is reset.
+        state, wrapped, n_episodes: as in :func:`reference_of`.
+
+    Raises:
+        InvalidSetting: an environment that estimates an occupancy already, or whose episodes have no last step; angles
+            that are no coordinates of the state, or no episodes.
+        UnsupportedPolicy: observations that are not in a ``Box``.
+        MissingState: ``info`` lacks the state.
+        InvalidData: the state is not made of numbers.
+    """
+    check_scalar(env)
+    check_count("n_episodes", n_episodes)
+    check_source(state)
+    try:
+        find_tracker(env)
+    except MissingTracker:
+        pass
+    else:
+        raise InvalidSetting(
+            "This environment brings wrappers that estimate an occupancy, as the -PGP- ids do: an expert is trained on "
+            "the bare one."
+        )
+    if find_horizon(env) is None:
+        raise InvalidSetting("Episodes of this environment have no last step: give it a time limit.")
+    _check_observations(env.observation_space)
+    GaussianMixture(wrapped=tuple(wrapped))  # refuses what cannot be coordinates
+    observation, info = env.reset(seed=0)
+    env.action_space.seed(0)
+    for _ in range(2):
+        row = np.asarray(as_row(env.observation_space, observation)).reshape(-1)
+        n_states = len(row) if state is None else len(state_of(state, observation, info))
+        if max(wrapped, default=-1) >= n_states:
+            raise InvalidSetting(f"wrapped={tuple(wrapped)!r}: the state has only {n_states} coordinates, from 0.")
+        observation, *_, info = env.step(env.action_space.sample())
+
+
 def reference_of(
-    expert: Expert, env: gym.Env[Any, Any], *, state: StateSource | None, n_episodes: int, about: Mapping[str, Any]
+    expert: Expert,
+    env: gym.Env[Any, Any],
+    *,
+    state: StateSource | None,
+    wrapped: Sequence[int] = (),
+    n_episodes: int,
+    about: Mapping[str, Any],
 ) -> Reference:
     """The expert's occupancy, with its return and that of uniformly random actions beside it.
 
@@ -153,11 +227,12 @@ def reference_of(
         expert: the trained policy.
         env: the environment itself.
         state: what the density is over.
+        wrapped: coordinates of it that are angles.
         n_episodes: to roll out, of each.
         about: what else is to be known of the reference.
     """
     reference = Reference.from_rollouts(
-        expert.network, env, state=state, n_episodes=n_episodes, seed=expert.settings.seed
+        expert.network, env, state=state, wrapped=wrapped, n_episodes=n_episodes, seed=expert.settings.seed
     )
     env.action_space.seed(expert.settings.seed)
     uniform = CallablePolicy(lambda rows, actions: np.zeros(len(rows)), lambda row: env.action_space.sample())

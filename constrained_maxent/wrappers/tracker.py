@@ -105,6 +105,17 @@ class OccupancyTracker:
         shape = self.estimator.table_shape()
         if shape is not None:
             functional.check(*shape)
+        self._require_same_angles(functional)
+
+    def _require_same_angles(self, functional: Functional) -> None:
+        """Of two densities over different circles, one has mass where the other has none."""
+        ours = getattr(self.estimator, "wrapped", None)
+        theirs = getattr(getattr(functional, "reference", None), "wrapped", None)
+        if ours is not None and theirs is not None and set(ours) != set(theirs):
+            raise InvalidData(
+                f"The reference has the angles wrapped={sorted(theirs)}, the estimator wrapped={sorted(ours)}: "
+                "densities are compared over one state, so give both the same wrapped=."
+            )
 
     def seal(self) -> None:
         """The environment is in use: nothing more can be declared."""

@@ -1,5 +1,6 @@
 import copy
 import math
+import os
 import pickle
 import subprocess
 import sys
@@ -220,7 +221,7 @@ class TestMisuse:
             ({"start": "falling"}, "hanging"),
             ({"start_noise": -1.0}, "at least 0"),
             ({"render_mode": "ansi"}, "human, rgb_array"),
-            ({"width": 0}, "pixels"),
+            ({"width": 0}, "at least 1"),
         ],
     )
     def test_bad_settings(self, settings, message):
@@ -308,6 +309,21 @@ gym.make("SafeFrozenLake-v0")
         code = self.CODE.format(missing=missing)
         result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
         assert result.returncode == 0, result.stderr
+
+    @pytest.mark.parametrize("backend", ["foo", "osmesa"])
+    def test_names_the_setting_that_its_libraries_do_not_like(self, backend):
+        """A backend that is unknown, or whose library is missing, ends the import of MuJoCo itself."""
+        code = "import gymnasium as gym\nimport constrained_maxent\ngym.make('SafeCartpole-v0')"
+        environment = {**os.environ, "MUJOCO_GL": backend}
+        result = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False, env=environment
+        )
+        if backend == "osmesa" and result.returncode == 0:
+            pytest.skip("OSMesa is installed")
+        last = result.stderr.splitlines()[-1]
+        assert last.startswith("gymnasium.error.DependencyNotInstalled"), result.stderr
+        assert f"MUJOCO_GL={backend}" in last
+        assert "unset MUJOCO_GL" in last
 
 
 class TestRendering:

@@ -74,7 +74,9 @@ def test_given_start():
     assert env.reset()[1]["state"].tolist() == [0.1, -0.2, 0.0, 0.0]
 
 
-@pytest.mark.parametrize("start", ["middle", (0.1,), (0.3, 0.0), (0.1, float("nan"))])
+@pytest.mark.parametrize(
+    "start", ["middle", (0.1,), (0.3, 0.0), (0.1, float("nan")), (0.1, "0.2"), (None, 0.1), [[0.1, 0.2]], 0.1, None]
+)
 def test_bad_starts(start):
     with pytest.raises(InvalidSetting, match="uniform"):
         PointMass(start=start)

@@ -100,10 +100,12 @@ class TestSettings:
             (constraint,) = find_tracker(gym.make(env_id, penalty=penalty, **settings)).problem.constraints.values()
             assert constraint.penalty == Exact(2.0)
 
-    @pytest.mark.parametrize("given", [{"beta": 1.0}, {"penalty": Exact(1.0)}])
-    def test_the_point_mass_has_nothing_to_enforce_without_r_max(self, given):
-        with pytest.raises(InvalidSetting, match="r_max"):
-            make_point_mass(**given)
+    @pytest.mark.parametrize("make", [make_cartpole, make_point_mass])
+    @pytest.mark.parametrize("given", [{}, {"preset": "paper"}, {"discount": 1, "num_envs": 2}])
+    def test_without_a_time_limit_the_discount_is_below_one(self, make, given):
+        with pytest.raises(InvalidSetting, match="give a time_limit, or a discount below 1"):
+            make(time_limit=None, **given)
+        assert find_tracker(make(time_limit=None, **given | {"discount": 0.9})).weighting.horizon is None
 
     def test_tiny_violations_are_not_scaled_up(self):
         """A violation of a micrometre is worth a thousandth of the rate, and not the whole rate."""

@@ -272,6 +272,11 @@ class TestMistakes:
         with pytest.raises(InvalidSetting, match=f"{env_id} cannot be made with env-kwargs=.*{reason}"):
             tracker_of(env_id, env_kwargs=kwargs)
 
+    def test_discount_1_needs_a_last_step(self):
+        with pytest.raises(InvalidSetting, match="--discount 1 needs"):
+            tracker_of("SafeCartpole-v0", env_kwargs='{"time_limit": null}', discount=1)
+        assert tracker_of("SafeCartpole-v0", env_kwargs='{"time_limit": null}', discount=0.9).weighting.horizon is None
+
     def test_named_errors_keep_their_words(self):
         with pytest.raises(InvalidSetting, match=r"^horizon=0 must be"):
             tracker_of("FrozenLake-PGP-v0", env_kwargs='{"horizon": 0}')

@@ -1,4 +1,4 @@
-"""PointMass-PGP-v0 with r_max: the constraint, its reference, and what Gymnasium wants of the environment."""
+"""PointMass-PGP-v0 with a limit: the constraint, its reference, and what Gymnasium wants of the environment."""
 
 import pickle
 
@@ -10,6 +10,8 @@ import constrained_maxent  # noqa: F401  (registers the ids)
 from constrained_maxent.agents import PGP
 from constrained_maxent.envs import PointMass
 from constrained_maxent.errors import DamagedReference, InvalidSetting
+from constrained_maxent.experiments.environments import make_environment
+from constrained_maxent.experiments.settings import TrainSettings
 from constrained_maxent.occupancy import GaussianMixture
 from constrained_maxent.penalties import Quadratic
 from constrained_maxent.references import Reference, shipped
@@ -33,6 +35,35 @@ def test_the_constraint():
     assert "imitation" not in find_tracker(gym.make(POINT_MASS)).problem.constraints
 
 
+@pytest.mark.parametrize("kind", ["scalar", "vector"])
+def test_one_limit_by_two_names(kind):
+    make = gym.make if kind == "scalar" else gym.make_vec
+    for name in ("limit", "r_max"):
+        assert constraint_of(make(POINT_MASS, **{name: 7.0})).functional.limit == 7.0
+        with pytest.raises(InvalidSetting, match=r"limit=-1.*at least 0"):
+            make(POINT_MASS, **{name: -1})
+    assert constraint_of(make(POINT_MASS, limit=0)).functional.limit == 0
+    with pytest.raises(InvalidSetting, match="two names"):
+        make(POINT_MASS, limit=7.0, r_max=7.0)
+
+
+@pytest.mark.parametrize(
+    "part", [{"beta": 3.0}, {"penalty": Quadratic(3.0)}, {"reference": "nowhere.npz"}, {"reference": 0}]
+)
+def test_parts_of_a_constraint_need_its_limit(part):
+    (name,) = part
+    with pytest.raises(InvalidSetting, match=rf"{name}= without a limit.*limit=.*--limit.*r_max"):
+        gym.make(POINT_MASS, **part)
+
+
+def test_the_command_line_has_the_limit():
+    env = make_environment(POINT_MASS, TrainSettings(limit=20.0, beta=3.0, num_envs=2))
+    constraint = constraint_of(env)
+    assert (constraint.functional.limit, constraint.penalty) == (20.0, Quadratic(3.0))
+    with pytest.raises(InvalidSetting, match="two names"):
+        make_environment(POINT_MASS, TrainSettings(limit=20.0, env_kwargs='{"r_max": 2.0}'))
+
+
 def test_a_reference_of_ones_own(tmp_path):
     mine = Reference(shipped("PointMass-v0").states)
     mine.save(tmp_path / "mine.npz")
@@ -45,6 +76,11 @@ def test_refuses(tmp_path):
     (tmp_path / "broken.npz").write_bytes(b"")
     with pytest.raises(DamagedReference):
         gym.make(POINT_MASS, r_max=2.0, reference=tmp_path / "broken.npz")
+    with pytest.raises(FileNotFoundError):
+        gym.make(POINT_MASS, limit=2.0, reference="nowhere.npz")
+    for no_file in (5, {}, b"nowhere.npz"):
+        with pytest.raises(InvalidSetting, match="Reference, or its file"):
+            gym.make(POINT_MASS, limit=2.0, reference=no_file)
     for wrong in (float("nan"), "20"):
         with pytest.raises(InvalidSetting, match="limit"):
             gym.make(POINT_MASS, r_max=wrong)

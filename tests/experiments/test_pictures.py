@@ -1,5 +1,6 @@
 """Fresh episodes of a run, the pictures and the film made of them."""
 
+import json
 from itertools import pairwise
 
 import gymnasium as gym
@@ -14,9 +15,12 @@ from constrained_maxent.experiments.environments import make_environment
 from constrained_maxent.experiments.figures import below_tracker, draw_run, roll_out, scene_of
 from constrained_maxent.experiments.training import load_agent, load_config
 from constrained_maxent.experiments.video import record_video
-from constrained_maxent.reporting import CartpoleScene, PointMassScene
+from constrained_maxent.occupancy import Gaussians, Mixture
+from constrained_maxent.references import GaussianNetwork, Layer, Reference, shipped
+from constrained_maxent.reporting import CartpoleScene, PointMassScene, point_mass
 
 SMALL = PGPSettings(hidden_sizes=(8,))
+PLACES = np.random.default_rng(0).uniform(-0.2, 0.2, size=(5, 4)).astype(np.float32)
 SHORT = '{"time_limit": 0.4, "slider_limit": 1.5}'
 
 
@@ -111,6 +115,65 @@ class TestFigures:
         assert all(imread(path).std() > 0.02 for path in written)
         assert isinstance(scene_of(agent.env), PointMassScene)
 
+    @pytest.fixture
+    def drawn(self, control, monkeypatch):
+        """What the figures of the point mass are given."""
+
+        def draw(**settings):
+            folder, *_, agent = control("PointMass-PGP-v0", **settings)
+            given = {}
+            for name in ("visit_maps_figure", "action_arrows_figure"):
+                figure = getattr(point_mass, name)
+
+                def spy(scene, policies, name=name, figure=figure, **options):
+                    given[name] = policies, options.get("reference")
+                    return figure(scene, policies, **options)
+
+                monkeypatch.setattr(point_mass, name, spy)
+            draw_run(folder)
+            (visits, _), (actions, advice) = given["visit_maps_figure"], given["action_arrows_figure"]
+            assert list(visits)[-1:] == list(actions) == [f"iteration {agent.iteration}"]
+            return visits.get("reference"), advice
+
+        return draw
+
+    @staticmethod
+    def expert_of(reference):
+        """States of 30 episodes, and what the expert would do at some places."""
+        env, rng = gym.make_vec("PointMass-v0", num_envs=30, time_limit=0.2), np.random.default_rng(3)
+        observations, infos = env.reset(seed=3)
+        states = [infos["state"]]
+        for _ in range(10):
+            observations, *_, infos = env.step(reference.act(observations, rng))
+            states.append(infos["state"])
+        return np.stack(states, axis=1), reference.act(PLACES, rng, deterministic=True)
+
+    def test_the_point_mass_beside_the_expert_of_the_package(self, drawn):
+        visits, advice = drawn(env_kwargs='{"time_limit": 0.2}')
+        states, actions = self.expert_of(shipped("PointMass-v0"))
+        np.testing.assert_array_equal(visits, states)
+        np.testing.assert_array_equal(advice(PLACES), actions)
+
+    def test_the_point_mass_beside_what_it_imitates(self, drawn, tmp_path):
+        zero, head = np.zeros((4, 2), dtype=np.float32), np.array([0.5, -0.5], dtype=np.float32)
+        policy = GaussianNetwork(
+            trunk=(), mean=(Layer(zero, head),), log_std=(Layer(zero, head),), low=-np.ones(2), high=np.ones(2)
+        )
+        mine = Reference(shipped("PointMass-v0").states, policy)
+        mine.save(tmp_path / "mine.npz")
+        kwargs = {"time_limit": 0.2, "reference": str(tmp_path / "mine.npz")}
+        visits, advice = drawn(env_kwargs=json.dumps(kwargs), limit=9.0)
+        np.testing.assert_array_equal(visits, self.expert_of(mine)[0])
+        np.testing.assert_allclose(advice(PLACES), np.tanh([[0.5, -0.5]] * len(PLACES)), rtol=1e-6)
+
+    def test_a_reference_without_a_policy_shows_its_density(self, drawn, tmp_path):
+        normal = Gaussians(np.ones(1), np.full((1, 4), 0.1), 1e-4 * np.eye(4)[None])
+        Reference(Mixture(normal)).save(tmp_path / "states.npz")
+        kwargs = {"time_limit": 0.2, "reference": str(tmp_path / "states.npz")}
+        visits, advice = drawn(env_kwargs=json.dumps(kwargs), limit=9.0)
+        assert (visits.shape, advice) == ((30, 11, 4), None)
+        np.testing.assert_allclose(visits.mean(axis=(0, 1)), 0.1, atol=4.0 * 0.01 / np.sqrt(330))
+
 
 def frames_of(path):
     return imageio.mimread(path, memtest=False)
@@ -164,5 +227,5 @@ class TestFilm:
     def test_a_new_run_in_the_folder_removes_the_film(self, run):
         folder = run(iterations=2).folder
         folder.video_path.write_text("old")
-        folder.create(overwrite=True)
+        folder.clear()
         assert not folder.video_path.exists()

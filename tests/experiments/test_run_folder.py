@@ -35,6 +35,7 @@ class TestCreate:
     def test_what_is_not_ours_stays(self, folder):
         occupy(folder, "notes.txt", "config.json")
         folder.create(overwrite=True)
+        folder.clear()
         assert [file.name for file in folder.path.iterdir()] == ["notes.txt"]
 
     @pytest.mark.parametrize("name", ["config.json", "metrics.csv", "checkpoint.pt", "summary.json", "evaluation.json"])
@@ -53,11 +54,16 @@ class TestCreate:
         with pytest.raises(InvalidRun, match=f"continue it with --resume {folder.path}"):
             folder.create()
 
-    def test_overwrite_removes_everything_of_the_old_run(self, folder):
+    def test_the_old_run_stays_until_it_is_cleared(self, folder):
+        occupy(folder, "config.json", "metrics.csv", "checkpoint.pt")
+        folder.create(overwrite=True)
+        assert (folder.path / "checkpoint.pt").read_text() == "old"
+
+    def test_clearing_removes_everything_of_the_old_run(self, folder):
         occupy(folder, "config.json", "metrics.csv", "checkpoint.pt", "summary.json", "training.png", "occupancy.png")
         occupy(folder, "evaluation.json")
         occupy(folder, "events.out.tfevents.1.host", "events.out.tfevents.2.host")
-        folder.create(overwrite=True)
+        folder.clear()
         assert list(folder.path.iterdir()) == []
 
     def test_a_file_is_no_folder(self, tmp_path):

@@ -17,6 +17,7 @@ from constrained_maxent.errors import (
     CheckpointMismatch,
     ConstrainedMaxentError,
     DamagedCheckpoint,
+    InvalidData,
     InvalidRun,
     InvalidSetting,
 )
@@ -24,6 +25,8 @@ from constrained_maxent.evaluation import ExactProblem
 from constrained_maxent.experiments.recorder import Interrupt, Recorder
 from constrained_maxent.experiments.run_folder import RunFolder
 from constrained_maxent.experiments.training import default_folder, load_config, resume, train
+from constrained_maxent.occupancy import Gaussians, Mixture
+from constrained_maxent.references import Reference
 
 COLUMNS = [
     "iteration",
@@ -330,6 +333,46 @@ class TestMistakes:
             assert folder.read_summary()["status"] == "finished"
         else:
             assert not folder.path.exists()
+
+    @pytest.fixture
+    def misfit(self, tmp_path, short):
+        """Settings with a reference that only the first batch shows to be one of another state."""
+        Reference(Mixture(Gaussians(np.ones(1), np.zeros((1, 3)), np.eye(3)[None]))).save(tmp_path / "cube.npz")
+        kwargs = {"reference": str(tmp_path / "cube.npz"), "time_limit": 0.2}
+        return short(
+            limit=1.0,
+            num_envs=2,
+            steps_per_batch=20,
+            env_kwargs=json.dumps(kwargs),
+            agent=PGPSettings(hidden_sizes=(4,)),
+        )
+
+    def test_the_first_iteration_shows_one(self, misfit, tmp_path):
+        folder = RunFolder(tmp_path / "misfit")
+        for _ in range(2):  # the second try finds nothing in its way
+            with pytest.raises(InvalidData, match="over 3 coordinates"):
+                train("PointMass-PGP-v0", misfit, folder)
+            assert not folder.path.exists()
+        folder.path.mkdir()
+        (folder.path / "notes.txt").write_text("mine")
+        with pytest.raises(InvalidData, match="over 3 coordinates"):
+            train("PointMass-PGP-v0", misfit, folder)
+        assert [file.name for file in folder.path.iterdir()] == ["notes.txt"]
+
+    def test_the_first_iteration_shows_one_of_a_run_that_would_replace_another(self, run, misfit):
+        folder = run().folder
+        before = {file: file.read_bytes() for file in folder.path.iterdir()}
+        with pytest.raises(InvalidData, match="over 3 coordinates"):
+            train("PointMass-PGP-v0", misfit, folder, overwrite=True)
+        assert {file: file.read_bytes() for file in folder.path.iterdir()} == before
+
+    def test_one_that_stops_the_first_iteration_after_a_resume(self, run, monkeypatch):
+        folder = run().folder
+        before = {file: file.read_bytes() for file in folder.path.iterdir()}
+        monkeypatch.setattr("constrained_maxent.agents.PGP.learn", lambda *_, **__: fail())
+        with pytest.raises(ZeroDivisionError):
+            resume(folder, iterations=20)
+        assert {file: file.read_bytes() for file in folder.path.iterdir()} == before
 
     def test_a_run_that_is_there(self, run, short):
         first = run()

@@ -121,6 +121,22 @@ class TestWeights:
         counts = np.bincount(resampled(np.array([1.0, 0.0, 3.0]), 400, np.random.default_rng(0)), minlength=3)
         assert counts.tolist() == [100, 0, 300]
 
+    @every_covariance
+    @pytest.mark.parametrize("weights", [None, [0.0, 2.0]])
+    def test_resampling_of_one_sample(self, covariance: str, weights: Any) -> None:
+        point = np.array([[3.0, -1.0]])
+        states = point if weights is None else np.concatenate((point + 1.0, point))
+        fitted = bound(covariance=covariance, covariance_floor=0.25, method="resampling").fit(batch_of(states, weights))
+        # One component there, as wide as the floor: N(s; s, ¼·1) in two coordinates.
+        assert fitted.log_prob(point, np.zeros((1, 1))) == pytest.approx(-np.log(2.0 * np.pi * 0.25))
+
+    @every_covariance
+    def test_resampling_of_fewer_samples_than_the_components_there_are(self, covariance: str) -> None:
+        z, _ = three_clusters()
+        fitted = bound(n_components=3, covariance=covariance, method="resampling").fit(batch_of(z)).fit(batch_of(z[:1]))
+        assert np.isfinite(fitted.log_prob(z, np.zeros((600, 1)))).all()
+        assert fitted.log_prob(z[:1], np.zeros((1, 1))) > -np.log(2.0 * np.pi)  # narrower than a unit normal
+
     def test_likelihood_never_falls(self) -> None:
         z, labels = three_clusters()
         z[:, 1] = np.remainder(z[:, 1], 2.0 * np.pi) - np.pi

@@ -167,6 +167,14 @@ class TestOrigins:
         of_states = Reference.from_policy(None, env, act=act, n_episodes=2, n_components=1)
         assert of_states.policy is None
 
+    def test_only_scalar_environments(self, small):
+        vector = gym.vector.SyncVectorEnv([small.Line])
+        for env in (vector, "PointMass-v0", None):
+            with pytest.raises(InvalidSetting, match="scalar Gymnasium environment"):
+                Reference.from_policy(None, env, act=lambda observation: np.zeros(2))
+            with pytest.raises(InvalidSetting, match="scalar Gymnasium environment"):
+                Reference.from_rollouts(small.network(), env)
+
     def test_discount_and_scale_are_those_of_the_comparison(self, small):
         settings = {"act": lambda o: np.zeros(2), "n_episodes": 2, "n_components": 1}
         reference = Reference.from_policy(None, small.Line(), discount=0.5, scale="truncated", **settings)

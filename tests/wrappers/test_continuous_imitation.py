@@ -84,14 +84,21 @@ class TestStacks:
             with pytest.raises(InvalidSetting, match="entry_point"):
                 stack(kind, reference=wrong)
 
+    def test_angles_are_those_of_the_estimator(self, kind):
+        turning = Reference(Mixture(STATES.gaussians, wrapped=(1, 0)))
+        for divergence in ("kl", "l2"):
+            for reference, ours in ((REFERENCE, (0,)), (turning, ()), (turning, (0,))):
+                with pytest.raises(InvalidData, match="same wrapped"):
+                    stack(kind, reference, divergence, GaussianMixture(n_components=2, wrapped=ours))
+            stack(kind, turning, divergence, GaussianMixture(n_components=2, wrapped=(0, 1)))
+        with pytest.raises(InvalidData, match=r"the angles wrapped=\[\], the estimator wrapped=\[2\]"):
+            stack(kind, estimator=NearestNeighbours(wrapped=(2,)))
+
     def test_refuses(self, kind):
         with pytest.raises(InvalidSetting, match="mixture"):
             stack(kind, reference=lambda points: points.density, divergence="l2")
         env = stack(kind, divergence="l2", estimator=NearestNeighbours())
         with pytest.raises(UnsupportedSpace, match="GaussianMixture"):
-            PGP(env, seed=0, hidden_sizes=(8,)).learn(iterations=1)
-        env = stack(kind, divergence="l2", estimator=GaussianMixture(n_components=2, wrapped=(0,)))
-        with pytest.raises(InvalidData, match="same wrapped"):
             PGP(env, seed=0, hidden_sizes=(8,)).learn(iterations=1)
         small = Reference(Mixture(Gaussians(np.ones(1), np.zeros((1, 3)), np.eye(3)[None])))
         with pytest.raises(InvalidData, match="over 3 coordinates"):

@@ -1,0 +1,56 @@
+"""What is refused before an expert is trained."""
+
+import math
+
+import numpy as np
+import pytest
+
+from constrained_maxent.errors import InvalidSetting, MissingState
+from constrained_maxent.references.training import ExpertSettings, check_rollouts
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        *((name, (0, 1.5, True, "8", None)) for name in ("timesteps", "num_envs", "batch_size")),
+        ("learning_starts", (-1, 0.5)),
+        ("seed", (-1, 2**32, 0.0)),
+        ("hidden_sizes", ((), (8, 0), (8, 1.5), "88", 8, None)),
+        *((name, (0, -1.0, math.nan, math.inf, "1")) for name in ("learning_rate", "updates_per_step", "ent_coef")),
+        ("discount", (-0.1, 1.1, math.nan, "1")),
+    ],
+)
+def test_settings(name, values):
+    for value in values:
+        with pytest.raises(InvalidSetting, match=f"{name}="):
+            ExpertSettings(**{name: value})
+
+
+def test_the_bounds_themselves_are_settings():
+    ExpertSettings(timesteps=np.int64(1), learning_starts=0, seed=2**32 - 1, hidden_sizes=[1], discount=1)
+    ExpertSettings(discount=0.0)
+
+
+def test_rollouts(small):
+    good = {"state": "place", "wrapped": (), "n_episodes": 1}
+    check_rollouts(small.Line(), **good)
+    check_rollouts(small.Line(), **good | {"wrapped": (0,)})
+    check_rollouts(small.Line(), state=None, wrapped=(1,), n_episodes=1)
+    check_rollouts(small.Line(), state=lambda observation: observation[:1], wrapped=(0,), n_episodes=1)
+    for wrong, error, message in (
+        ({"wrapped": (1,)}, InvalidSetting, "only 1 coordinates"),
+        ({"state": "nowhere"}, MissingState, "nowhere"),
+        ({"state": 3}, InvalidSetting, "state=3"),
+        ({"n_episodes": 0}, InvalidSetting, "n_episodes=0"),
+    ):
+        with pytest.raises(error, match=message):
+            check_rollouts(small.Line(), **good | wrong)
+    with pytest.raises(InvalidSetting, match="no last step"):
+        check_rollouts(small.Line(horizon=None), **good)
+
+
+def test_the_state_must_be_there_on_every_step(small, monkeypatch):
+    step = small.Line.step
+    monkeypatch.setattr(small.Line, "step", lambda self, action: (*step(self, action)[:4], {}))
+    with pytest.raises(MissingState, match="place"):
+        check_rollouts(small.Line(), state="place", wrapped=(), n_episodes=1)
