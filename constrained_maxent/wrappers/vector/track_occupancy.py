@@ -26,6 +26,7 @@ from constrained_maxent.occupancy import (
 from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.occupancy.spaces import as_row, as_rows
 from constrained_maxent.types import Batch, FloatArray, require_finite
+from constrained_maxent.wrappers.kinds import require_vector
 from constrained_maxent.wrappers.states import STATE_SPACE, LogProb, StateSource, check_source, states_of
 from constrained_maxent.wrappers.track_occupancy import NEW_BATCH, VOID, observed_cost
 from constrained_maxent.wrappers.tracker import OccupancyTracker, Pairing, check_batch_size
@@ -85,6 +86,7 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
             state=state,
             policy_log_prob=policy_log_prob,
         )
+        require_vector(env, "TrackOccupancy")
         gym.vector.VectorWrapper.__init__(self, env)
         check_batch_size(episodes_per_batch, steps_per_batch, pairing=pairing, num_envs=env.num_envs)
         check_source(state)
