@@ -196,9 +196,13 @@ class PGP:
     ) -> Self:
         """Train until at least so many further steps, or exactly so many further iterations, are done.
 
+        The -PGP- ids' schedules (of the penalty, the memory and the step size) run over the ``iterations`` that
+        ``gym.make`` or ``gym.make_vec`` is given, else over those of the preset (10,000 on the grid): they do not know
+        what is asked for here. Give ``make`` the number that you train.
+
         Args:
             total_timesteps: environment steps to add, all sub-environments together; the last batch is finished.
-            iterations: batches to add.
+            iterations: batches to add, a whole number.
             callback: called after every iteration; returning False ends the training.
             progress_bar: show time left, entropy and constraint values.
 
@@ -206,7 +210,8 @@ class PGP:
             The agent itself.
 
         Raises:
-            InvalidSetting: not exactly one of the two, or below 0; or an environment that is not wrapped.
+            InvalidSetting: not exactly one of the two, below 0, or not a whole number of iterations; or an environment
+                that is not wrapped.
             NonFiniteValue: the policy diverged; the last step is not taken.
         """
         if (total_timesteps is None) == (iterations is None):
@@ -215,6 +220,8 @@ class PGP:
         amount = iterations if total_timesteps is None else total_timesteps
         if isinstance(amount, bool) or not isinstance(amount, (int, float, np.number)) or not 0 <= amount < math.inf:
             raise InvalidSetting(f"{name}={amount!r} must be a number of at least 0.")
+        if iterations is not None and amount % 1:
+            raise InvalidSetting(f"iterations={amount!r} must be a whole number: batches are taken as a whole.")
         done, begun = 0, self.iteration if total_timesteps is None else self.timesteps
         self._goes_on = False
         with Progress(math.ceil(amount), enabled=progress_bar) as progress:

@@ -246,7 +246,7 @@ class Reference:
         """
         if unknown := settings.keys() - RolloutSettings.__annotations__.keys():
             known = ", ".join(RolloutSettings.__annotations__)
-            raise InvalidSetting(f"There is no setting {', '.join(sorted(unknown))}. There are: {known}.")
+            raise InvalidSetting(f"Unknown setting {', '.join(sorted(unknown))}; choose from {known}.")
         seed = settings.get("seed", 0)
         horizon = settings.get("horizon")
         weighting = Weighting(

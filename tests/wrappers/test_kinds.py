@@ -43,5 +43,5 @@ def test_a_scalar_environment_in_a_vector_wrapper(name):
 
 @pytest.mark.parametrize("kit", [wrappers, vector])
 def test_no_environment_at_all(kit):
-    with pytest.raises(InvalidSetting, match="TrackOccupancy wraps an environment.*not 'FrozenLake-v1'"):
+    with pytest.raises(InvalidSetting, match=r"TrackOccupancy wraps an environment.*not 'FrozenLake-v1'"):
         kit.TrackOccupancy("FrozenLake-v1", episodes_per_batch=2)

@@ -36,7 +36,7 @@ class BooleanCosts(gym.vector.VectorWrapper):  # in Gymnasium 1.2 not generic
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         observations, rewards, terminated, truncated, infos = self.env.step(actions)
         every = np.ones(self.num_envs, dtype=np.bool_)
-        # Where all are being reset, Gymnasium leaves the key out: that is no missing cost.
+        # Where all are being reset, Gymnasium leaves the key out: that is not a missing cost.
         silent = self._resetting
         final = infos.get("final_info")
         if final is not None:
