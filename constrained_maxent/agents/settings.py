@@ -17,7 +17,7 @@ Baseline = Literal["none", "batch-mean", "critic"]
 @dataclass(frozen=True, kw_only=True)
 class PGPSettings:
     """Hyperparameters of PGP. What is left out (``None``) the environment may suggest, by ``agent_defaults`` of
-    ``constrain``, as the -PGP- ids do; else there is a usual choice for a table and one for networks.
+    ``constrain``, as the -PGP- ids do; "Usual" is what is taken where it suggests nothing.
     """
 
     policy: PolicyKind = "auto"
