@@ -80,9 +80,9 @@ class PGP:
 
     The pseudo-rewards *r*, the weights *w*, the end of a batch and its trajectories :math:`B_2` are read from ``info``;
     objective, constraints and penalties are those of the wrappers. With a ``Lagrangian`` penalty it is primal-dual,
-    with ``momentum`` and ``optimizer="normalised"`` besides VR-PDPG (Ying et al., 2025), with ``proximal_weight``
-    Algorithm 2. Where every batch is of whole episodes, each iteration starts with a seeded reset, so a run that is
-    saved and continued equals an uninterrupted one bit for bit.
+    with ``momentum`` below 1 (1 = no momentum) and ``optimizer="normalised"`` besides VR-PDPG (Ying et al., 2025),
+    with ``proximal_weight`` Algorithm 2. Where every batch is of whole episodes, each iteration starts with a seeded
+    reset, so a run that is saved and continued equals an uninterrupted one bit for bit.
 
     Args:
         env: a wrapped environment, scalar or vector, with ``Discrete`` or ``Box`` actions.

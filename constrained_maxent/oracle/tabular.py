@@ -275,7 +275,7 @@ class TabularMDP:
             float64 ``(n_states, n_actions)``, in the cost's unit.
 
         Raises:
-            InvalidData: the cost of a possible outcome is not a number.
+            InvalidData: the cost of a possible outcome is no number.
             NonFiniteValue: it is NaN or infinite.
         """
         outcomes = self.outcomes.tocoo()

@@ -229,7 +229,7 @@ class TestMistakes:
         Path("empty").mkdir()
         for folder in ("empty", "nowhere"):
             code, _, err = cmaxent(*command, folder)
-            assert (code, err) == (2, f"cmaxent: {folder} is no run folder: config.json is missing.\n")
+            assert (code, err) == (2, f"cmaxent: {folder} is not a run folder: config.json is missing.\n")
         assert list(Path().iterdir()) == [Path("empty")]
 
     @pytest.mark.parametrize("name", ["config.json", "checkpoint.pt"])
