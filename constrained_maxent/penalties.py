@@ -173,7 +173,7 @@ class AdaptiveQuadratic(Penalty):
         return Quadratic(self.beta).slope(violation)
 
     def updated(self, violation: float) -> Self:
-        # What is no number is no violation.
+        # NaN compares False, so it never raises β.
         if not violation > self.tolerance:
             return self
         return replace(self, beta=min(self.beta * self.growth, self.largest, sys.float_info.max))
@@ -374,7 +374,7 @@ def penalty_from_config(config: Mapping[str, Any]) -> Penalty:
     arguments = dict(config)
     name = arguments.pop("kind", None)
     if name not in _KINDS:
-        raise InvalidSetting(f"{name!r} is no penalty; there are {', '.join(_KINDS)}.")
+        raise InvalidSetting(f"Unknown penalty {name!r}; choose from {', '.join(_KINDS)}.")
     try:
         return _KINDS[name](**arguments)
     except TypeError as error:

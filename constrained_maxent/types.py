@@ -37,7 +37,7 @@ def check_count(name: str, value: object, *, least: int = 1) -> int:
 
 
 def as_array(name: str, values: ArrayLike, dtype: Any = None) -> NDArray[Any]:
-    """``np.asarray``, with a named error for ragged lists and for what is no number."""
+    """``np.asarray``, with a named error for ragged lists and for what is not a number."""
     try:
         return np.asarray(values, dtype=dtype)
     except (TypeError, ValueError) as error:

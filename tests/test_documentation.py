@@ -53,6 +53,33 @@ def test_readme_has_its_three_snippets() -> None:
     assert len(blocks(ROOT / "README.md")) == 3
 
 
+def test_readme_names_every_example() -> None:
+    text = (ROOT / "README.md").read_text()
+    scripts = [path.name for path in (ROOT / "examples").glob("*.py")]
+    assert len(scripts) >= 3
+    assert [name for name in scripts if f"(examples/{name})" not in text] == []
+
+
+def test_links_lead_somewhere() -> None:
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))):
+        targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text())
+        missing = [target for target in targets if "://" not in target and not (path.parent / target).exists()]
+        assert missing == [], path
+
+
+def test_architecture_names_code_that_exists() -> None:
+    """Its files, and in them the functions of its table."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    package = ROOT / "constrained_maxent"
+    files = set(re.findall(r"`((?:\w+/)*\w+\.py)`", text)) - {"returns.py", "critic.py"}
+    assert len(files) >= 8
+    assert [name for name in sorted(files) if not (package / name).exists()] == []
+    code = "\n".join(path.read_text() for path in package.rglob("*.py"))
+    for kind, method in re.findall(r"`([A-Z]\w+)\.(\w+)`", text):
+        assert f"class {kind}" in code, kind
+        assert f"def {method}(" in code, method
+
+
 def example(name: str) -> ModuleType:
     sys.path.insert(0, str(ROOT / "examples"))
     try:

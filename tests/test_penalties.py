@@ -222,11 +222,11 @@ class TestConfig:
         [
             (
                 {"kind": "Cubic", "beta": 1.0},
-                "'Cubic' is no penalty; there are Quadratic, QuadraticContinuation, AdaptiveQuadratic, Exact",
+                "Unknown penalty 'Cubic'; choose from Quadratic, QuadraticContinuation, AdaptiveQuadratic, Exact",
             ),
             ({"kind": "AdaptiveQuadratic", "beta": 1.0}, "AdaptiveQuadratic does not take these arguments.*tolerance"),
             ({"kind": "QuadraticContinuation", "start": "low", "end": 1.0, "iterations": 2}, "start='low'"),
-            ({"beta": 1.0}, "None is no penalty"),
+            ({"beta": 1.0}, "Unknown penalty None"),
             ({"kind": "Quadratic", "beta": 1.0, "gamma": 2.0}, "Quadratic does not take these arguments.*gamma"),
             ({"kind": "Quadratic"}, "Quadratic does not take these arguments.*beta"),
             ({"kind": "Quadratic", "beta": -1.0}, "beta=-1.0"),

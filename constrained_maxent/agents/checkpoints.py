@@ -98,7 +98,7 @@ def _unpack(file: BinaryIO) -> Any:
 
 def load(path: str | PathLike[str], env: Environment, kind: type[Agent], *, device: str | None) -> Agent:
     """An agent of the given class with the state of a checkpoint; the environment gets its part."""
-    describe(env)  # names what is no environment before the file is blamed
+    describe(env)  # names what is not an environment before the file is blamed
     content = read(path)
     try:
         require_match(path, content, env, kind)

@@ -27,7 +27,7 @@ class MixturePolicy:
         weights: probability of each, ``(n_policies,)``; they sum to 1.
 
     Raises:
-        InvalidData: no policies, different shapes, or rows or weights that are no distributions.
+        InvalidData: no policies, different shapes, or rows or weights that are not distributions.
         NonFiniteValue: an entry is NaN or infinite.
 
     >>> left, right = [[1.0, 0.0]], [[0.0, 1.0]]

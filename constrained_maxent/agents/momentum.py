@@ -1,6 +1,7 @@
-r"""Variance reduction of PGP by momentum and importance weights, after VR-PDPG (Ying et al., 2025).
+r"""Variance reduction of PGP by momentum (1 = no momentum) and importance weights, after VR-PDPG (Ying et al., 2025).
 
-With weight α on the new batch τ, old parameters :math:`\theta'` and old pseudo-rewards :math:`r'`,
+Contrary to PyTorch's ``momentum``, it is the weight of what is new. With weight α on the new batch τ, old parameters
+:math:`\theta'` and old pseudo-rewards :math:`r'`,
 
 .. math:: d \leftarrow \hat g(\tau;\theta,r) + (1-\alpha)\big(d - w\,\hat g(\tau;\theta',r')\big), \qquad
           w(\tau) = \min\Big(\prod_t \frac{\pi_{\theta'}(a_t|s_t)}{\pi_\theta(a_t|s_t)},\ c\Big),
@@ -36,7 +37,7 @@ class Momentum:
     Args:
         policy: π, whose gradient is followed.
         tracker: of the wrappers; ``None`` without one.
-        share: α in (0, 1), weight of the new batch.
+        share: α in (0, 1), weight of the new batch; towards 1 there is less and less momentum.
         importance_bound: *c*, at least 1.
         first_action: number of the first action of a ``Discrete`` space.
 
@@ -56,17 +57,8 @@ class Momentum:
                 "momentum needs the pseudo-rewards of the batch before on the new steps: wrap the environment by "
                 "wrappers.constrain(env, pairing='previous'), or take momentum=1."
             )
-        if tracker.pairing != "previous":
-            raise InvalidSetting(
-                f"momentum needs pseudo-rewards from before its batch, but this environment has the pairing "
-                f"{tracker.pairing!r}: build it with pairing='previous'."
-            )
         self._follows_counts = isinstance(tracker.estimator, Counts)
-        if self._follows_counts and tracker.estimator.memory != 0.0:
-            raise InvalidSetting(
-                "The estimate's memory= and momentum= both carry λ̂ from batch to batch: build the environment with "
-                "memory=0, or take momentum=1."
-            )
+        _require_fitting(tracker, remembers=self._follows_counts and tracker.estimator.memory != 0.0)
         self.direction: list[torch.Tensor] = []
         self._pending: list[torch.Tensor] = []  # d of the batch under way
         self._policy, self._tracker = policy, tracker
@@ -82,12 +74,13 @@ class Momentum:
         """To be collected within: what acts and what is rewarded is kept, and counts follow by momentum."""
         self._acted = copy.deepcopy(self._policy.state_dict())
         self._known = self._tracker.state_dict()
+        before = self._tracker.refit
         if self._follows_counts and self._has_old_policy:
             self._tracker.refit = self._refit
         try:
             yield
         finally:
-            self._tracker.refit = None
+            self._tracker.refit = before
 
     def _refit(self, batch: Batch) -> None:
         if batch.episodes is None:  # else they are fragments, which the agent is about to refuse
@@ -165,6 +158,22 @@ class Momentum:
             self._old_policy.load_state_dict(state["policy"])
             self._old_policy.changed()
         self.direction = [stored[i].to(parameters[i].device, parameters[i].dtype) for i in range(len(stored))]
+
+
+def _require_fitting(tracker: Any, *, remembers: bool) -> None:
+    """Raise ``InvalidSetting``, with all that is to be changed, unless momentum goes with how λ̂ is estimated."""
+    reasons, needs = [], []
+    if tracker.pairing != "previous":
+        reasons.append(f"pseudo-rewards come from the batch itself, by the pairing {tracker.pairing!r}")
+        needs.append("pairing='previous'")
+    if remembers:
+        reasons.append("the estimate has a memory=, and both would carry λ̂ from batch to batch")
+        needs.append("memory=0.0")
+    if needs:
+        raise InvalidSetting(
+            f"momentum cannot be used here: {'; '.join(reasons)}. Build the environment with {' and '.join(needs)}, or "
+            "take momentum=1: no momentum."
+        )
 
 
 def importance_weights(log_ratio_t: FloatArray, lengths: IntArray, *, bound: float) -> FloatArray:

@@ -40,9 +40,9 @@ class PGP:
 
     The pseudo-rewards *r*, the weights *w*, the end of a batch and its trajectories :math:`B_2` are read from ``info``;
     objective, constraints and penalties are those of the wrappers. With a ``Lagrangian`` penalty it is primal-dual,
-    with ``momentum`` and ``optimizer="normalised"`` besides VR-PDPG (Ying et al., 2025), with ``proximal_weight``
-    Algorithm 2. Where every batch is of whole episodes, each iteration starts with a seeded reset, so a run that is
-    saved and continued equals an uninterrupted one bit for bit.
+    with ``momentum`` below 1 (1 = no momentum) and ``optimizer="normalised"`` besides VR-PDPG (Ying et al., 2025),
+    with ``proximal_weight`` Algorithm 2. Where every batch is of whole episodes, each iteration starts with a seeded
+    reset, so a run that is saved and continued equals an uninterrupted one bit for bit.
 
     Args:
         env: a wrapped environment, scalar or vector, with ``Discrete`` or ``Box`` actions.
@@ -156,9 +156,13 @@ class PGP:
     ) -> Self:
         """Train until at least so many further steps, or exactly so many further iterations, are done.
 
+        The -PGP- ids' schedules (of the penalty, the memory and the step size) run over the ``iterations`` that
+        ``gym.make`` or ``gym.make_vec`` is given, else over those of the preset (10,000 on the grid): they do not know
+        what is asked for here. Give ``make`` the number that you train.
+
         Args:
             total_timesteps: environment steps to add, all sub-environments together; the last batch is finished.
-            iterations: batches to add.
+            iterations: batches to add, a whole number.
             callback: called after every iteration; returning False ends the training.
             progress_bar: show time left, entropy and constraint values.
 
@@ -166,7 +170,8 @@ class PGP:
             The agent itself.
 
         Raises:
-            InvalidSetting: not exactly one of the two, or below 0; or an environment that is not wrapped.
+            InvalidSetting: not exactly one of the two, below 0, or not a whole number of iterations; or an environment
+                that is not wrapped.
             NonFiniteValue: the policy diverged; the last step is not taken.
         """
         if (total_timesteps is None) == (iterations is None):
@@ -175,6 +180,8 @@ class PGP:
         amount = iterations if total_timesteps is None else total_timesteps
         if isinstance(amount, bool) or not isinstance(amount, (int, float, np.number)) or not 0 <= amount < math.inf:
             raise InvalidSetting(f"{name}={amount!r} must be a number of at least 0.")
+        if iterations is not None and amount % 1:
+            raise InvalidSetting(f"iterations={amount!r} must be a whole number: batches are taken as a whole.")
         done, begun = 0, self.iteration if total_timesteps is None else self.timesteps
         self._goes_on = False
         with Progress(math.ceil(amount), enabled=progress_bar) as progress:

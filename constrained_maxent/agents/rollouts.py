@@ -153,7 +153,8 @@ class Collector:
             self._scalar_episode_is_over = self._vector is None and bool(terminated[0] or truncated[0])
             if "pseudo_reward" not in info:
                 raise InvalidSetting(
-                    "info has no pseudo_reward: wrap the environment, for example by wrappers.constrain(env)."
+                    "info has no pseudo_reward: wrap the environment, for example by "
+                    "wrappers.constrain(env, episodes_per_batch=8)."
                 )
             if "_batch" in info:
                 # Gymnasium stacked the reports of wrappers that know one sub-environment each.

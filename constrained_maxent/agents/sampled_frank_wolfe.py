@@ -327,10 +327,11 @@ def _usable_tracker(env: Environment, planner: PGPSettings) -> Any:
         if not isinstance(constraint.penalty, Quadratic):
             raise InvalidSetting(
                 f"The penalty of {name!r} is {type(constraint.penalty).__name__}: Frank–Wolfe needs a fixed and "
-                "smooth one, Quadratic(beta)."
+                "smooth one, Quadratic(beta). The -PGP- ids take it as beta=, for example "
+                "gym.make('FrozenLake-PGP-v0', beta=0.005)."
             )
     if tracker.policy_log_prob is not None:
-        raise InvalidSetting("policy_log_prob= is of one policy, and a mixture is none: leave it out.")
+        raise InvalidSetting("policy_log_prob= is of one policy, but a mixture is several: leave it out.")
     chosen = _planner_defaults(env, tracker, planner) | planner.given()
     if chosen.get("optimizer") == "natural" or chosen.get("momentum", 1.0) < 1.0:
         raise InvalidSetting(

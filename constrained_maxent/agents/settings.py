@@ -17,7 +17,7 @@ Baseline = Literal["none", "batch-mean", "critic"]
 @dataclass(frozen=True, kw_only=True)
 class PGPSettings:
     """Hyperparameters of PGP. What is left out (``None``) the environment may suggest, by ``agent_defaults`` of
-    ``constrain``, as the -PGP- ids do; else there is a usual choice for a table and one for networks.
+    ``constrain``, as the -PGP- ids do; "Usual" is what is taken where it suggests nothing.
     """
 
     policy: PolicyKind = "auto"
@@ -35,8 +35,8 @@ class PGPSettings:
     """δ of the natural gradient, as a share of the mass of a full-length episode: it bounds the steps in states that λ̂
     hardly knows. Usual: 0.01."""
     momentum: float | None = None
-    """α in (0, 1], weight of the new batch in the variance-reduced gradient, and in λ̂ where it is counts (VR-PDPG); 1
-    for none. It takes an environment with pairing="previous" and one step for each batch. Usual: 1."""
+    """α in (0, 1], 1 = no momentum: weight of the new batch in the variance-reduced gradient, and in λ̂ where it is
+    counts (VR-PDPG). It takes an environment with pairing="previous" and one step for each batch. Usual: 1."""
     importance_bound: float | None = None
     """Largest importance weight of an episode, at least 1; only momentum asks for it. Usual: 2."""
     proximal_weight: float | None = None
@@ -44,8 +44,8 @@ class PGPSettings:
     inner_iterations: int | None = None
     """T_in, batches until that centre moves to where θ is. Usual: 50."""
     averaging: float | None = None
-    """How much of the average of past iterates each new one leaves, in [0, 1). That average is the policy that predicts
-    and is evaluated; the last iterate collects the batches. Usual: 0, no average."""
+    """Decay of the exponential average of iterates, in [0, 1). That average is the policy that predicts and is
+    evaluated; the last iterate collects the batches. Usual: 0, no average."""
     projection_radius: float | None = None
     """R of the projection of θ onto [-R, R] after each step; tables only. Usual: none, inf."""
     return_discount: float | None = None

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import is_dataclass, replace
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 from gymnasium.error import DependencyNotInstalled
-from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
+from tyro.constructors import (
+    ConstructorRegistry,
+    PrimitiveConstructorSpec,
+    PrimitiveTypeInfo,
+    StructConstructorSpec,
+    StructFieldSpec,
+    StructTypeInfo,
+)
 
 from constrained_maxent.cli.console import INTERRUPTED, console, errors
 from constrained_maxent.cli.evaluate import Evaluate
@@ -36,9 +44,32 @@ Command = (
 _registry = ConstructorRegistry()
 
 
+_being_described: list[Any] = []
+
+
+@_registry.struct_rule
+def _without_hint_of_none(info: StructTypeInfo) -> StructConstructorSpec | None:
+    """Help names no default of options that are ``None``: their text says what happens when they are left out."""
+    if not is_dataclass(info.type) or info.type in _being_described:
+        return None
+    _being_described.append(info.type)
+    try:
+        spec = ConstructorRegistry.get_struct_spec(info)  # tyro's own, as this rule now stands aside
+    finally:
+        _being_described.pop()
+    if not isinstance(spec, StructConstructorSpec):
+        return None
+    return replace(spec, fields=tuple(_unhinted(field) if field.default is None else field for field in spec.fields))
+
+
+def _unhinted(field: StructFieldSpec) -> StructFieldSpec:
+    kind: Any = Annotated[field.type, tyro.conf.arg(help_behavior_hint="")]
+    return replace(field, type=kind)
+
+
 @_registry.primitive_rule
-def _unset(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[None] | None:
-    """How help shows that an option has no value: "unset", which cannot be typed, as leaving the option out says it."""
+def _none(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[None] | None:
+    """``None`` cannot be typed: leaving the option out says it."""
     if info.type is not type(None):
         return None
     return PrimitiveConstructorSpec(

@@ -20,7 +20,10 @@ from constrained_maxent.experiments.training import Result, default_folder, resu
 
 @dataclass(frozen=True, kw_only=True)
 class Train:
-    """Train PGP on an environment and write a run folder: config, metrics, checkpoint, summary, figures."""
+    """Train PGP on an environment and write a run folder: config, metrics, checkpoint, summary, figures.
+
+    "Usual": where the environment suggests nothing; each -PGP- id brings values of its own.
+    """
 
     env_id: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV_ID", help_behavior_hint="")] = ""
     """Any registered id, for example FrozenLake-PGP-v0; module:id imports a module first. Not with --resume."""
@@ -88,6 +91,10 @@ def _print_result(result: Result, figures: list[Path]) -> None:
         table.add_row("optimum" + (" (time-dependent)" if found.is_time_dependent else ""), "", number(found.optimum))
         table.add_row("(ε, ε)-optimal for ε =", "", number(found.epsilon))
     console.print(table)
+    if result.lacks_cost:
+        console.print(
+            "No info['cost']: trained without a constraint; name the key with --cost.", markup=False, highlight=False
+        )
     if result.no_certificate is not None:
         console.print(f"No certificate. {result.no_certificate}", markup=False, highlight=False)
     for path in (result.folder.summary_path, *figures):

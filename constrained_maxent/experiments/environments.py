@@ -7,7 +7,7 @@ import importlib
 import json
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import DependencyNotInstalled
 
+from constrained_maxent.agents.rollouts import Environment
 from constrained_maxent.errors import (
     ConstrainedMaxentError,
     InvalidSetting,
@@ -103,6 +104,15 @@ def make_environment(env_id: str, settings: TrainSettings) -> VectorEnv:
         bare.close()
         raise
     return bare
+
+
+def lacks_cost(env_id: str, settings: TrainSettings, env: Environment) -> bool:
+    """Whether ``make_environment`` found no cost to constrain, and no wrappers of the environment's own either."""
+    if find_tracker(env).problem.constraints or "-PGP-" in _find(env_id).id:
+        return False
+    # One copy of the environment as it is registered tells whether the wrappers are its own.
+    with closing(_make(env_id, replace(settings, num_envs=1))) as registered:
+        return not _is_wrapped(registered)
 
 
 def _given(settings: TrainSettings, names: tuple[str, ...]) -> dict[str, Any]:

@@ -76,7 +76,7 @@ class RunFolder:
 
     def _read_json(self, path: Path) -> dict[str, Any]:
         if not path.exists():
-            raise InvalidRun(f"{self.path} is no run folder: {path.name} is missing.")
+            raise InvalidRun(f"{self.path} is not a run folder: {path.name} is missing.")
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:  # no JSON, or not even text
@@ -92,7 +92,7 @@ class RunFolder:
     def read_metrics(self) -> dict[str, FloatArray]:
         """The columns of ``metrics.csv``; empty entries are NaN. Raises InvalidRun if there are none."""
         if not self.metrics_path.exists():
-            raise InvalidRun(f"{self.path} is no run folder: {self.metrics_path.name} is missing.")
+            raise InvalidRun(f"{self.path} is not a run folder: {self.metrics_path.name} is missing.")
         header, *rows = list(csv.reader(self._metrics_lines())) or [[]]
         if not header or any(len(row) != len(header) for row in rows):
             raise InvalidRun(f"{self.metrics_path} is damaged: its rows and its header differ in length.")

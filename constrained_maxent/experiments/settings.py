@@ -100,7 +100,7 @@ class TrainSettings:
         """The settings that ``to_json`` described.
 
         Raises:
-            InvalidRun: names that are no settings, or values out of range.
+            InvalidRun: names that are not settings, or values out of range.
         """
         unknown = set(content) - {entry.name for entry in fields(cls)}
         if unknown:
@@ -111,7 +111,7 @@ class TrainSettings:
             raise InvalidRun(f"config.json has settings that make no sense: {error}") from error
 
     def environment_kwargs(self) -> dict[str, Any]:
-        """The arguments of ``env_kwargs``, parsed. Raises InvalidSetting if they are no JSON object."""
+        """The arguments of ``env_kwargs``, parsed. Raises InvalidSetting if they are not a JSON object."""
         return json_object("env-kwargs", self.env_kwargs, example='{"horizon": 50}')
 
 
@@ -119,7 +119,7 @@ def json_object(option: str, text: str, *, example: str) -> dict[str, Any]:
     """The object that an option of the command line describes.
 
     Raises:
-        InvalidSetting: it is no JSON, or no object.
+        InvalidSetting: it is not JSON, or not an object.
     """
     try:
         content = json.loads(text)

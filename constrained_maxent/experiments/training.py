@@ -17,7 +17,7 @@ import torch
 from constrained_maxent.agents import PGP, IterationReport
 from constrained_maxent.errors import InfeasibleProblem, InvalidRun, InvalidSetting
 from constrained_maxent.evaluation import Evaluation, ExactProblem, exact_problem
-from constrained_maxent.experiments.environments import completed, make_environment
+from constrained_maxent.experiments.environments import completed, lacks_cost, make_environment
 from constrained_maxent.experiments.recorder import Interrupt, Recorder, columns
 from constrained_maxent.experiments.run_folder import RunFolder
 from constrained_maxent.experiments.settings import TrainSettings
@@ -40,6 +40,7 @@ class Result:
         certificate: how far it is from the optimum, where that is quickly found.
         no_certificate: why there is none, where one might be expected: nobody can keep the limit, for example.
         interrupted: whether Ctrl-C ended it before its time.
+        lacks_cost: whether there was no constraint because no step reports a cost.
     """
 
     folder: RunFolder
@@ -50,6 +51,7 @@ class Result:
     certificate: Certificate | None
     no_certificate: str | None
     interrupted: bool
+    lacks_cost: bool
 
 
 def train(
@@ -206,7 +208,8 @@ def _run(
     if certificate is not None:
         summary["certificate"] = certificate.to_json()
         folder.write_json(folder.summary_path, summary)
-    return Result(folder, summary, agent, problem, final, certificate, no_certificate, interrupted)
+    without = lacks_cost(env_id, settings, agent.env)
+    return Result(folder, summary, agent, problem, final, certificate, no_certificate, interrupted, without)
 
 
 @contextmanager

@@ -32,7 +32,7 @@ class MixtureDistance(Functional):
 
     Raises:
         InvalidSetting: a reference of another kind.
-        UnsupportedSpace: on evaluation, if λ̂ is no mixture of Gaussians.
+        UnsupportedSpace: on evaluation, if λ̂ is not a mixture of Gaussians.
         InvalidData: on evaluation, if it is over other coordinates or other angles.
     """
 

@@ -52,7 +52,7 @@ def estimator_from_config(config: Mapping[str, Any]) -> OccupancyEstimator:
     kind = arguments.pop("kind", None)
     factory = kind if isinstance(kind, type) and issubclass(kind, OccupancyEstimator) else _KINDS.get(kind)
     if factory is None:
-        raise InvalidSetting(f"{kind!r} is no occupancy estimator; there are {', '.join(_KINDS)}.")
+        raise InvalidSetting(f"Unknown occupancy estimator {kind!r}; choose from {', '.join(_KINDS)}.")
     try:
         return factory(**{name: _from_plain(value) for name, value in arguments.items()})
     except TypeError as error:

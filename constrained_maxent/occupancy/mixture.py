@@ -23,7 +23,7 @@ class Mixture:
         wrapped: coordinates that are angles in radians: -π and π are neighbours there.
 
     Raises:
-        InvalidSetting: a mass below 0, or an angle that is no coordinate.
+        InvalidSetting: a mass below 0, or an angle that is not a coordinate.
 
     >>> normal = Mixture(Gaussians(np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1))), mass=0.5)
     >>> normal.density(np.zeros((1, 1))).round(4)  # half of 1 / √2π

@@ -142,5 +142,6 @@ def _components(space: gym.Space[Any]) -> tuple[list[int], list[int]]:
         return [s for starts, _ in parts for s in starts], [n for _, sizes in parts for n in sizes]
     raise UnsupportedSpace(
         f"{type(space).__name__} cannot be counted. Counts take Discrete, MultiDiscrete, MultiBinary and Tuple of "
-        "them; for other spaces discretise the observation, or write an OccupancyEstimator of your own."
+        "them; for continuous observations give estimator=occupancy.GaussianMixture(), and usually state=, the "
+        "coordinates that the density is over."
     )

@@ -107,7 +107,9 @@ def majorant(
     elif isinstance(objective, LinearCost) and objective.table is not None:
         reward = reward + objective.table
     else:
-        raise InvalidSetting(f"{type(objective).__name__} is no objective here: Entropy, or LinearCost with a table.")
+        raise InvalidSetting(
+            f"The objective cannot be a {type(objective).__name__}: take Entropy, or LinearCost with a table."
+        )
     for name, functional in constraints.items():
         nu = multipliers[name]
         penalty = (penalties or {}).get(name)

@@ -31,8 +31,8 @@ def write(path: str | PathLike[str], states: Mixture, policy: ReferencePolicy | 
     """
     if not (policy is None or isinstance(policy, GaussianNetwork)):
         raise UnsupportedPolicy(
-            f"A reference with a {type(policy).__name__} cannot be saved, its functions are no plain data: pickle it, "
-            "or clone the policy from trajectories, Reference.from_trajectories(...)."
+            f"A reference with a {type(policy).__name__} cannot be saved, because its functions are not plain data: "
+            "pickle it, or clone the policy from trajectories, Reference.from_trajectories(...)."
         )
     gaussians = states.gaussians
     arrays: dict[str, NDArray[Any]] = {

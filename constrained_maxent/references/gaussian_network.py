@@ -115,8 +115,8 @@ class GaussianNetwork:
         """
         if type(policy) is not GaussianMLP:
             raise UnsupportedPolicy(
-                f"A {type(policy).__name__} is no Gaussian network over Box actions: take Reference.from_policy with "
-                "its log-probabilities."
+                f"A {type(policy).__name__} is not a Gaussian network over Box actions: take Reference.from_policy "
+                "with its log-probabilities."
             )
         shape, (low, high) = policy.squashing.shape, policy.squashing.bounds
         if len(shape) != 1:

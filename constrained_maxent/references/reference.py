@@ -251,7 +251,7 @@ class Reference:
         """
         if unknown := settings.keys() - RolloutSettings.__annotations__.keys():
             known = ", ".join(RolloutSettings.__annotations__)
-            raise InvalidSetting(f"There is no setting {', '.join(sorted(unknown))}. There are: {known}.")
+            raise InvalidSetting(f"Unknown setting {', '.join(sorted(unknown))}; choose from {known}.")
         check_scalar(env)
         seed = settings.get("seed", 0)
         horizon = settings.get("horizon")

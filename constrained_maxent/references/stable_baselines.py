@@ -28,7 +28,7 @@ def network_of(model: Any) -> GaussianNetwork:
     """The policy of a model: SAC, and PPO or A2C over ``Box`` actions, with networks of ReLU or tanh layers.
 
     Args:
-        model: of Stable-Baselines3, trained on unnormalised observations (``VecNormalize`` is no part of a model).
+        model: of Stable-Baselines3, trained on unnormalised observations (``VecNormalize`` is not part of a model).
 
     Raises:
         UnsupportedPolicy: another algorithm or policy.
@@ -41,7 +41,7 @@ def network_of(model: Any) -> GaussianNetwork:
 
     policy = getattr(model, "policy", model)
     if not isinstance(policy, (SACPolicy, ActorCriticPolicy)):
-        raise UnsupportedPolicy(f"{type(policy).__name__} is no stochastic policy of SAC, PPO or A2C: {_OTHERWISE}.")
+        raise UnsupportedPolicy(f"{type(policy).__name__} is not a stochastic policy of SAC, PPO or A2C: {_OTHERWISE}.")
     observations, actions = policy.observation_space, policy.action_space
     if not isinstance(actions, gym.spaces.Box) or len(actions.shape) != 1:
         raise UnsupportedPolicy(f"The model has actions in {actions}, not in a Box of one dimension: {_OTHERWISE}.")

@@ -44,7 +44,7 @@ def grid_occupancy_figure(
         title: above the grid.
 
     Raises:
-        InvalidData: desc is no grid of these letters, shapes disagree, or an entry is negative or a probability
+        InvalidData: desc is not a grid of these letters, shapes disagree, or an entry is negative or a probability
             above 1.
         NonFiniteValue: an occupancy or a probability is NaN or infinite.
     """

@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
 from constrained_maxent.errors import DuplicateName, InvalidData, MissingCost
+from constrained_maxent.wrappers.kinds import require_scalar
 
 
 class BooleanCosts(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -27,8 +28,9 @@ class BooleanCosts(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         cost: the key of the sum, and what the others begin with.
 
     Raises:
+        InvalidSetting: a vector environment.
         MissingCost: from ``step``, if there is no ``info[key]``.
-        InvalidData: from ``step``, if it is no mapping of booleans, or is empty.
+        InvalidData: from ``step``, if it is not a mapping of booleans, or is empty.
         DuplicateName: from ``step``, if ``info`` has such a cost already.
 
     >>> from constrained_maxent.penalties import Quadratic
@@ -39,6 +41,7 @@ class BooleanCosts(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     def __init__(self, env: gym.Env[Any, Any], *, key: str = "constraints", cost: str = "cost") -> None:
         RecordConstructorArgs.__init__(self, key=key, cost=cost)
+        require_scalar(env, "BooleanCosts")
         gym.Wrapper.__init__(self, env)
         self._key, self._cost = key, cost
 

@@ -10,6 +10,7 @@ from gymnasium.utils import RecordConstructorArgs
 
 from constrained_maxent.functionals import Functional
 from constrained_maxent.penalties import Penalty
+from constrained_maxent.wrappers.kinds import require_scalar
 from constrained_maxent.wrappers.terms import as_penalty, find_tracker, penalty_config
 
 
@@ -24,6 +25,7 @@ class ConvexConstraint(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     Raises:
         InvalidData: the functional has another size.
+        InvalidSetting: a vector environment.
         MissingTracker: no ``TrackOccupancy`` below.
         DuplicateName: the name is taken.
     """
@@ -37,6 +39,7 @@ class ConvexConstraint(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         name: str = "convex",
     ) -> None:
         RecordConstructorArgs.__init__(self, functional=functional, penalty=penalty_config(penalty), name=name)
+        require_scalar(env, "ConvexConstraint")
         gym.Wrapper.__init__(self, env)
         self.tracker = find_tracker(env)
         self.tracker.add_constraint(name, functional, as_penalty(penalty))

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from constrained_maxent.functionals import LinearCost
 from constrained_maxent.functionals.linear import CostFunction
 from constrained_maxent.penalties import Penalty
+from constrained_maxent.wrappers.kinds import require_scalar
 from constrained_maxent.wrappers.terms import as_penalty, find_tracker, penalty_config
 
 
@@ -27,6 +28,7 @@ class CostConstraint(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         name: its name in ``info``.
 
     Raises:
+        InvalidSetting: a vector environment.
         MissingTracker: no ``TrackOccupancy`` below.
         DuplicateName: the name is taken.
 
@@ -48,6 +50,7 @@ class CostConstraint(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         name: str = "cost",
     ) -> None:
         RecordConstructorArgs.__init__(self, cost=cost, limit=limit, penalty=penalty_config(penalty), name=name)
+        require_scalar(env, "CostConstraint")
         gym.Wrapper.__init__(self, env)
         self.tracker = find_tracker(env)
         self.tracker.add_constraint(name, LinearCost(cost, limit=limit), as_penalty(penalty))

@@ -9,6 +9,7 @@ from gymnasium.utils import RecordConstructorArgs
 
 from constrained_maxent.functionals import Entropy
 from constrained_maxent.functionals.entropy import Over
+from constrained_maxent.wrappers.kinds import require_scalar
 from constrained_maxent.wrappers.terms import find_tracker
 
 
@@ -23,6 +24,7 @@ class EntropyObjective(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         smoothing: σ ≥ 0, in units of λ; usual: 1e-6 for masses of cells, and 1e-300 for densities.
 
     Raises:
+        InvalidSetting: a vector environment.
         MissingTracker: no ``TrackOccupancy`` below.
         DuplicateName: there is an objective already.
 
@@ -34,6 +36,7 @@ class EntropyObjective(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     def __init__(self, env: gym.Env[Any, Any], *, over: Over = "state-action", smoothing: float | None = None) -> None:
         RecordConstructorArgs.__init__(self, over=over, smoothing=smoothing)
+        require_scalar(env, "EntropyObjective")
         gym.Wrapper.__init__(self, env)
         self.tracker = find_tracker(env)
         self.tracker.set_objective(Entropy(over=over, smoothing=smoothing))

@@ -9,6 +9,7 @@ import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from constrained_maxent.penalties import Penalty
+from constrained_maxent.wrappers.kinds import require_scalar
 from constrained_maxent.wrappers.terms import (
     Divergence,
     ImitationReference,
@@ -39,7 +40,7 @@ class ImitationConstraint(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs
 
     Raises:
         InvalidData: the reference has another size.
-        InvalidSetting: ``"l2"`` to a function that is no mixture.
+        InvalidSetting: ``"l2"`` to a function that is not a mixture, or a vector environment.
         MissingTracker: no ``TrackOccupancy`` below.
         DuplicateName: the name is taken.
     """
@@ -57,6 +58,7 @@ class ImitationConstraint(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs
         RecordConstructorArgs.__init__(
             self, reference=reference, limit=limit, penalty=penalty_config(penalty), divergence=divergence, name=name
         )
+        require_scalar(env, "ImitationConstraint")
         gym.Wrapper.__init__(self, env)
         self.tracker = find_tracker(env)
         self.tracker.add_constraint(name, imitation(reference, divergence, limit), as_penalty(penalty))

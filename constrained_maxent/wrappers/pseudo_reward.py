@@ -7,6 +7,7 @@ from typing import Any, SupportsFloat
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
+from constrained_maxent.wrappers.kinds import require_scalar
 from constrained_maxent.wrappers.terms import find_tracker
 
 
@@ -19,11 +20,13 @@ class PseudoReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         env: a stack with ``TrackOccupancy`` in it.
 
     Raises:
+        InvalidSetting: a vector environment.
         MissingTracker: no ``TrackOccupancy`` below.
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         RecordConstructorArgs.__init__(self)
+        require_scalar(env, "PseudoReward")
         gym.Wrapper.__init__(self, env)
         self.tracker = find_tracker(env)
 

@@ -57,8 +57,8 @@ def imitation(reference: ImitationReference, divergence: Divergence, limit: floa
     """The functional of an imitation constraint.
 
     Raises:
-        InvalidSetting: unknown divergence, or ``"l2"`` to a function that is no mixture.
-        InvalidData: a table that is none.
+        InvalidSetting: unknown divergence, or ``"l2"`` to a function that is not a mixture.
+        InvalidData: a table that is not one.
     """
     if divergence not in get_args(Divergence):
         raise InvalidSetting(f"divergence={divergence!r} must be one of {', '.join(get_args(Divergence))}.")

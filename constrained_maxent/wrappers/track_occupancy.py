@@ -27,6 +27,7 @@ from constrained_maxent.types import Batch, require_finite
 from constrained_maxent.wrappers.batch_size import check_batch_size
 from constrained_maxent.wrappers.costs import observed_cost
 from constrained_maxent.wrappers.keys import NEW_BATCH, VOID
+from constrained_maxent.wrappers.kinds import require_scalar
 from constrained_maxent.wrappers.states import STATE_SPACE, LogProb, StateSource, check_source, state_of
 from constrained_maxent.wrappers.tracker import OccupancyTracker, Pairing
 
@@ -60,7 +61,7 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             become λ̂(s,a) = d̂(s)·π(a|s). An agent may also set the tracker's ``policy_log_prob`` later.
 
     Raises:
-        InvalidSetting: arguments out of range.
+        InvalidSetting: arguments out of range, or a vector environment.
         MissingState: from ``reset`` and ``step``, if ``info`` lacks the state.
         UnsupportedSpace: the estimator cannot handle a space.
         MissingCost, NonFiniteValue, InvalidData: from ``step``, if the environment misbehaves. The episode is forgotten
@@ -102,6 +103,7 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             state=state,
             policy_log_prob=policy_log_prob,
         )
+        require_scalar(env, "TrackOccupancy")
         gym.Wrapper.__init__(self, env)
         check_batch_size(episodes_per_batch, steps_per_batch, pairing=pairing)
         check_source(state)

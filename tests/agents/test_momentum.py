@@ -91,6 +91,7 @@ class TestWeightedGradient:
         tracker = SimpleNamespace(
             pairing="previous",
             estimator=None,
+            refit=None,
             last_batch=SimpleNamespace(log_probs=None),
             twin=lambda: twin,
             state_dict=dict,
@@ -272,13 +273,20 @@ class TestCheckpoints:
 class TestRefused:
     @pytest.mark.parametrize("pairing", ["same", "split"])
     def test_rewards_of_the_batch_itself(self, pairing):
-        with pytest.raises(InvalidSetting, match="build it with pairing='previous'"):
+        with pytest.raises(InvalidSetting, match="Build the environment with pairing='previous', or"):
             PGP(grid(pairing=pairing), momentum=0.5)
 
     def test_an_estimate_that_remembers(self):
-        with pytest.raises(InvalidSetting, match="memory=0"):
+        with pytest.raises(InvalidSetting, match="Build the environment with memory=0"):
             PGP(grid(memory=0.9), momentum=0.5)
         PGP(grid(memory=0.9), momentum=1.0)
+
+    def test_both_needs_are_told_at_once(self):
+        """The defaults of the grid need both changes, and what the message asks for is enough."""
+        with pytest.raises(InvalidSetting, match=r"with pairing='previous' and memory=0\.0, or"):
+            PGP(gym.make_vec("FrozenLake-PGP-v0", num_envs=4), momentum=0.5)
+        env = gym.make_vec("FrozenLake-PGP-v0", num_envs=4, pairing="previous", memory=0.0)
+        assert PGP(env, momentum=0.5).learn(iterations=2).iteration == 2
 
     def test_no_wrappers(self, reporter):
         with pytest.raises(InvalidSetting, match="wrap the environment"):
@@ -295,6 +303,21 @@ class TestRefused:
         assert not parameters(agent).any()
         assert find_tracker(env).refit is None
         assert PGP(env).learn(iterations=2).iteration == 2
+
+
+def test_a_hook_of_someone_else_comes_back():
+    env = grid()
+    tracker, seen = find_tracker(env), []
+    agent = PGP(env, seed=1, momentum=0.4).learn(iterations=1)
+
+    def hook(batch):
+        seen.append(len(batch))
+        tracker.estimator.fit(batch)
+
+    tracker.refit = hook
+    agent.learn(iterations=2)  # momentum says meanwhile how counts take a batch
+    assert seen == []
+    assert tracker.refit is hook
 
 
 class TestNormalisedSteps:

@@ -360,6 +360,11 @@ class TestLearn:
         with pytest.raises(InvalidSetting, match=name):
             PGP(lake()).learn(**{name: value})
 
+    def test_batches_are_whole(self):
+        with pytest.raises(InvalidSetting, match=r"iterations=2\.5 must be a whole number"):
+            PGP(lake()).learn(iterations=2.5)
+        assert PGP(lake()).learn(iterations=2.0).iteration == 2
+
     @pytest.mark.parametrize("amounts", [{}, {"iterations": 1, "total_timesteps": 1}])
     def test_exactly_one_amount(self, amounts):
         with pytest.raises(InvalidSetting, match="one of"):
@@ -409,7 +414,7 @@ class TestLearn:
 
     @pytest.mark.parametrize("unwrapped", ["SafeFrozenLake-v0", "CartPole-v1"])
     def test_unwrapped(self, unwrapped):
-        with pytest.raises(InvalidSetting, match=r"wrappers\.constrain"):
+        with pytest.raises(InvalidSetting, match=r"wrappers\.constrain\(env, episodes_per_batch=8\)"):
             PGP(gym.make(unwrapped), hidden_sizes=(4,)).learn(iterations=1)
 
     def test_disabled_autoreset(self):

@@ -324,6 +324,10 @@ class TestRefused:
     def test_environments(self, mdp, cost, reporter):
         with pytest.raises(InvalidSetting, match="Quadratic"):
             FrankWolfe(wrapped(mdp, {"cost": Constraint(cost, Lagrangian(0.1))}))
+        with pytest.raises(InvalidSetting, match=r"gym\.make\('FrozenLake-PGP-v0', beta=0\.005\)"):
+            FrankWolfe(gym.make("FrozenLake-PGP-v0"))
+        advised = gym.make("FrozenLake-PGP-v0", beta=0.005)
+        assert FrankWolfe(advised, planning_batches=1, evaluation_batches=1).learn(1).iteration == 1
         with pytest.raises(InvalidSetting, match="wrap the environment"):
             FrankWolfe(reporter(Discrete(2), Discrete(2), reward=lambda s, a: 0.0))
         with pytest.raises(InvalidSetting, match="policy_log_prob"):

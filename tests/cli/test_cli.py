@@ -12,12 +12,15 @@ from pathlib import Path
 
 import gymnasium as gym
 import pytest
+from gymnasium.envs.registration import EnvSpec
 
 from constrained_maxent import cli
 from constrained_maxent.agents import PGPSettings
+from constrained_maxent.envs import SafeFrozenLakeVector
 from constrained_maxent.experiments.run_folder import RunFolder
 from constrained_maxent.experiments.settings import TrainSettings
 from constrained_maxent.experiments.training import load_config
+from constrained_maxent.wrappers import constrain
 
 TAXI = "Taxi-v3" if "Taxi-v3" in gym.registry else "Taxi-v4"  # Gymnasium 1.3 replaced version 3
 GRID = "FrozenLake-PGP-v0"
@@ -43,7 +46,7 @@ class TestHelp:
         names = {field.name for kind in (TrainSettings, PGPSettings) for field in fields(kind)} - {"agent"}
         expected = {f"--{name.replace('_', '-')}" for name in {*names, "out", "overwrite", "resume", "quiet"}}
         assert options == expected
-        # After an option's name and metavar comes what it means, and then its default.
+        # After an option's name and metavar comes what it means, and then its default, if it has one.
         text = words(out)
         for option in sorted(expected):
             described = text.split(f"{option} ")[1].split("(default")[0]
@@ -52,7 +55,11 @@ class TestHelp:
     def test_reads_well(self, cmaxent):
         text = words(cmaxent("train", "--help")[1])
         assert "usage: cmaxent train [-h] [TRAIN OPTIONS] ENV_ID" in text
-        assert "--beta FLOAT β of the quadratic penalty. (default: unset)" in text
+        assert "--beta FLOAT β of the quadratic penalty. --limit" in text
+        assert "Usual: 0.01 for a table (the paper's), 3e-4 for networks. --final-learning-rate" in text
+        assert '"Usual": where the environment suggests nothing; each -PGP- id brings values of its own.' in text
+        assert "--seed INT Seed of everything random. (default: 0)" in text
+        assert "unset" not in text
         assert "--preset {default,paper} " in text
         assert "--out PATH " in text
         assert "--normalize-advantages {True,False} " in text
@@ -118,6 +125,24 @@ class TestTrain:
         assert (code, err) == (0, "")
         assert "entropy (nats)" in out
         assert ("exact" in out) == exact
+
+    @pytest.mark.parametrize(
+        ("env_id", "told"),
+        [
+            ("FrozenLake-v1", True),
+            ("SafeFrozenLake-v0", False),  # reports a cost
+            (GRID, False),
+            ("FreeLake-v0", False),  # its author wants no constraint
+        ],
+    )
+    def test_training_without_a_constraint_is_told(self, train, env_id, told, monkeypatch):
+        spec = EnvSpec(
+            "FreeLake-v0",
+            vector_entry_point=lambda num_envs: constrain(SafeFrozenLakeVector(num_envs), episodes_per_batch=8),
+        )
+        monkeypatch.setitem(gym.registry, "FreeLake-v0", spec)
+        sentence = "No info['cost']: trained without a constraint; name the key with --cost."
+        assert (sentence in words(train(env_id, iterations=1))) == told
 
     def test_progress_bar(self, cmaxent):
         code, out, _ = cmaxent("train", GRID, "--iterations", 3)
@@ -204,7 +229,7 @@ class TestMistakes:
         Path("empty").mkdir()
         for folder in ("empty", "nowhere"):
             code, _, err = cmaxent(*command, folder)
-            assert (code, err) == (2, f"cmaxent: {folder} is no run folder: config.json is missing.\n")
+            assert (code, err) == (2, f"cmaxent: {folder} is not a run folder: config.json is missing.\n")
         assert list(Path().iterdir()) == [Path("empty")]
 
     @pytest.mark.parametrize("name", ["config.json", "checkpoint.pt"])

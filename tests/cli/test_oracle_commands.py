@@ -82,7 +82,7 @@ class TestCertify:
     def test_no_run(self, cmaxent):
         code, _, err = cmaxent("certify", "nowhere")
         assert code == 2
-        assert "nowhere is no run folder" in err
+        assert "nowhere is not a run folder" in err
 
     def test_training_without_a_feasible_policy_ends_without_certificate(self, cmaxent):
         code, out, _ = cmaxent("train", GRID, "--iterations", 1, "--limit", -1, "--out", "run", "--quiet")

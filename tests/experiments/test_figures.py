@@ -72,7 +72,7 @@ def test_before_the_first_row(run):
 
 class TestWhatCannotBeDrawn:
     def test_an_empty_folder(self, tmp_path):
-        with pytest.raises(InvalidRun, match=r"is no run folder: config\.json is missing"):
+        with pytest.raises(InvalidRun, match=r"is not a run folder: config\.json is missing"):
             draw_run(RunFolder(tmp_path))
 
     @pytest.mark.parametrize("name", ["config.json", "metrics.csv"])

@@ -108,7 +108,7 @@ class TestJson:
 
     @pytest.mark.parametrize("name", ["config", "summary"])
     def test_missing(self, folder, name):
-        with pytest.raises(InvalidRun, match=rf"run is no run folder: {name}\.json is missing"):
+        with pytest.raises(InvalidRun, match=rf"run is not a run folder: {name}\.json is missing"):
             getattr(folder, f"read_{name}")()
 
 

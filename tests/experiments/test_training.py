@@ -255,7 +255,7 @@ class TestGoingOn:
 
 class TestNothingToGoOnFrom:
     def test_no_folder(self, tmp_path):
-        with pytest.raises(InvalidRun, match=r"nowhere is no run folder: config\.json is missing"):
+        with pytest.raises(InvalidRun, match=r"nowhere is not a run folder: config\.json is missing"):
             resume(RunFolder(tmp_path / "nowhere"))
 
     def test_before_the_first_checkpoint(self, run, stop_at, tmp_path, short):

@@ -301,8 +301,8 @@ class TestConfig:
     @pytest.mark.parametrize(
         ("config", "message"),
         [
-            ({"kind": "Kernel"}, "'Kernel' is no occupancy estimator; there are Counts"),
-            ({}, "None is no occupancy estimator"),
+            ({"kind": "Kernel"}, "Unknown occupancy estimator 'Kernel'; choose from Counts"),
+            ({}, "Unknown occupancy estimator None"),
             ({"kind": "Counts", "bins": 3}, "Counts does not take these arguments.*bins"),
             ({"kind": "Counts", "memory": 1.0}, "memory=1.0"),
         ],
@@ -321,7 +321,7 @@ class TestRefuses:
 
     @pytest.mark.parametrize(("states", "actions"), [(Box(0, 1), TWO), (TWO, Box(-1, 1, (2,)))])
     def test_spaces_without_cells(self, states: gym.Space[Any], actions: gym.Space[Any]) -> None:
-        with pytest.raises(UnsupportedSpace, match=r"Box cannot be counted.*discretise"):
+        with pytest.raises(UnsupportedSpace, match=r"Box cannot be counted.*estimator=occupancy\.GaussianMixture"):
             Counts().bind(states, actions)
 
     def test_more_pairs_than_can_be_numbered(self) -> None:

@@ -144,7 +144,7 @@ class TestMajorant:
 
     def test_what_has_no_bound_is_refused(self) -> None:
         cost, shape = LinearCost([[1.0]]), (1, 1)
-        with pytest.raises(InvalidSetting, match="KLDivergence is no objective"):
+        with pytest.raises(InvalidSetting, match="objective cannot be a KLDivergence"):
             majorant(KLDivergence([[1.0]]), {}, {}, shape)
         with pytest.raises(InvalidSetting, match="Entropy has no bound"):
             majorant(Entropy(), {"c": Entropy()}, {"c": 1.0}, shape)

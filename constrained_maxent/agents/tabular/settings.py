@@ -65,8 +65,8 @@ class RunSettings:
     """δ > 0 of the natural gradient, as a share of the mass that λ has if no episode ends early: it bounds the steps
     in states that λ̂ hardly knows."""
     momentum: Schedule = 1.0
-    """α in (0, 1], weight of the new batch in the variance-reduced estimates of λ and of the gradient; 1 for none. Take
-    it with ``pairing="previous"``. See :mod:`constrained_maxent.agents.tabular.momentum`."""
+    """α in (0, 1], 1 = no momentum: weight of the new batch in the variance-reduced estimates of λ and of the gradient.
+    Take it with ``pairing="previous"``. See :mod:`constrained_maxent.agents.tabular.momentum`."""
     importance_bound: float = 2.0
     """Largest importance weight of an episode, at least 1; only momentum asks for it."""
     proximal_weight: float | None = None

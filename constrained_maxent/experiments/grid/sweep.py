@@ -255,5 +255,5 @@ def chosen(names: Iterable[str]) -> tuple[Study, ...]:
     """
     names = tuple(dict.fromkeys(names)) or tuple(STUDIES)
     if unknown := [name for name in names if name not in STUDIES]:
-        raise InvalidSetting(f"There is no grid study {', '.join(unknown)}: choose among {', '.join(STUDIES)}.")
+        raise InvalidSetting(f"Unknown grid study {', '.join(unknown)}: choose from {', '.join(STUDIES)}.")
     return tuple(STUDIES[name] for name in names)

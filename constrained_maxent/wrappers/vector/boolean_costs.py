@@ -10,6 +10,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from constrained_maxent.wrappers.boolean_costs import add_costs, satisfied
+from constrained_maxent.wrappers.kinds import require_vector
 
 
 class BooleanCosts(gym.vector.VectorWrapper):  # in Gymnasium 1.2 not generic
@@ -23,6 +24,7 @@ class BooleanCosts(gym.vector.VectorWrapper):  # in Gymnasium 1.2 not generic
     def __init__(
         self, env: gym.vector.VectorEnv[Any, Any, Any], *, key: str = "constraints", cost: str = "cost"
     ) -> None:
+        require_vector(env, "BooleanCosts")
         super().__init__(env)
         self._key, self._cost = key, cost
         self._resetting = np.zeros(env.num_envs, dtype=np.bool_)
@@ -34,7 +36,7 @@ class BooleanCosts(gym.vector.VectorWrapper):  # in Gymnasium 1.2 not generic
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         observations, rewards, terminated, truncated, infos = self.env.step(actions)
         every = np.ones(self.num_envs, dtype=np.bool_)
-        # Where all are being reset, Gymnasium leaves the key out: that is no missing cost.
+        # Where all are being reset, Gymnasium leaves the key out: that is not a missing cost.
         silent = self._resetting
         final = infos.get("final_info")
         if final is not None:

@@ -12,6 +12,7 @@ from constrained_maxent.functionals import Entropy, Functional, LinearCost
 from constrained_maxent.functionals.entropy import Over
 from constrained_maxent.functionals.linear import CostFunction
 from constrained_maxent.penalties import Penalty
+from constrained_maxent.wrappers.kinds import require_vector
 from constrained_maxent.wrappers.terms import Divergence, ImitationReference, as_penalty, find_tracker, imitation
 
 VectorEnv = gym.vector.VectorEnv[Any, Any, Any]
@@ -21,6 +22,7 @@ class _Declaration(gym.vector.VectorWrapper):  # in Gymnasium 1.2 not generic
     """A wrapper that only declares; stepping passes it by."""
 
     def __init__(self, env: VectorEnv) -> None:
+        require_vector(env, type(self).__name__)
         super().__init__(env)
         self.tracker = find_tracker(env)
 

@@ -28,6 +28,7 @@ from constrained_maxent.types import Batch, FloatArray, require_finite
 from constrained_maxent.wrappers.batch_size import check_batch_size
 from constrained_maxent.wrappers.costs import observed_cost, reported_costs
 from constrained_maxent.wrappers.keys import NEW_BATCH, VOID
+from constrained_maxent.wrappers.kinds import require_vector
 from constrained_maxent.wrappers.states import STATE_SPACE, LogProb, StateSource, check_source, states_of
 from constrained_maxent.wrappers.tracker import OccupancyTracker, Pairing
 from constrained_maxent.wrappers.vector.autoreset import Autoreset
@@ -87,6 +88,7 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
             state=state,
             policy_log_prob=policy_log_prob,
         )
+        require_vector(env, "TrackOccupancy")
         gym.vector.VectorWrapper.__init__(self, env)
         check_batch_size(episodes_per_batch, steps_per_batch, pairing=pairing, num_envs=env.num_envs)
         check_source(state)

@@ -53,5 +53,5 @@ def test_all_are_chosen_without_names_and_none_twice():
 
 
 def test_unknown_study():
-    with pytest.raises(InvalidSetting, match="choose among fig1"):
+    with pytest.raises(InvalidSetting, match="choose from fig1"):
         chosen(["fig2"])
