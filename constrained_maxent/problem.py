@@ -159,7 +159,8 @@ class Problem:
             or not isinstance(constraint.penalty, Penalty)
         ):
             raise InvalidSetting(
-                f"The constraint {name!r} is {constraint!r}: it needs a functional and a penalty, for example "
+                f"The constraint {name!r} is a {type(constraint).__name__}: it needs a functional and a penalty, "
+                "for example "
                 "Constraint(LinearCost(table, limit=1.0), Quadratic(beta=1.0))."
             )
         self.constraints[name] = constraint
