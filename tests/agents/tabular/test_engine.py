@@ -228,9 +228,14 @@ def test_a_step_that_overflows_is_not_taken(ending_mdp, optimizer):
     assert np.isfinite(result.theta).all()
     assert np.isfinite(result.policies).all()
     np.testing.assert_array_equal(TabularEngine(ending_mdp, [settings]).run(last).theta, result.theta)
-    inside = TabularEngine(ending_mdp, [replace(settings, projection_radius=5.0)]).run(60)
-    assert inside.diverged.tolist() == [-1]
-    assert np.abs(inside.theta).max() == 5.0
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "natural"])
+def test_a_projection_brings_steps_that_overflow_back(ending_mdp, optimizer):
+    settings = RunSettings(objective=STEEP, learning_rate=1e308, optimizer=optimizer, seed=1, projection_radius=5.0)
+    result = TabularEngine(ending_mdp, [settings]).run(20)
+    assert result.diverged.tolist() == [-1]
+    assert np.abs(result.theta).max() == 5.0
 
 
 def test_more_runs_than_memory(ending_mdp):
