@@ -148,7 +148,7 @@ class Problem:
         self.objective = objective
 
     def add_constraint(self, name: str, constraint: Constraint) -> None:
-        """Raises DuplicateName: the name is taken. InvalidSetting: not usable as a key of ``info``, or no constraint."""
+        """Raises DuplicateName: the name is taken. InvalidSetting: it is no key for ``info``, or this no constraint."""
         if name in self.constraints:
             raise DuplicateName(f"A constraint named {name!r} is there already: give this one another name=.")
         if not isinstance(name, str) or not name.isidentifier() or name in (OBJECTIVE, "ready"):

@@ -183,5 +183,5 @@ def test_settings_of_another_kind(mdp, wrong):
 
 
 def test_an_environment_is_no_mdp():
-    with pytest.raises(InvalidSetting, match="TabularMDP.from_env"):
+    with pytest.raises(InvalidSetting, match=r"TabularMDP\.from_env"):
         frank_wolfe(gym.make("SafeFrozenLake-v0"))

@@ -271,9 +271,7 @@ def _make_advance(digest: str) -> Callable[..., None]:
                         counters[DIVERGED] = k
                         return
                     counters[UPDATES] += 1
-                    if not take_step(
-                        state, hyper, policy, gradient, squares, full_mass, visits, theta_before, stale
-                    ):
+                    if not take_step(state, hyper, policy, gradient, squares, full_mass, visits, theta_before, stale):
                         counters[DIVERGED] = k
                         return
             if hyper.use_momentum:

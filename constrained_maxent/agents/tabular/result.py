@@ -24,7 +24,7 @@ class TabularResult:
         diverged: the batch in which the gradient or the step was no longer finite, -1 where they always were,
             ``(n_runs,)``. Such a run stops there, with the θ that it had.
         theta: θ at the end, ``(n_runs, n_states, n_actions)``.
-        multipliers: μ of the penalties at the end, by constraint, each ``(n_runs,)``; of an ``AdaptiveQuadratic`` its β.
+        multipliers: μ of the penalties at the end, by constraint, each ``(n_runs,)``; β of an ``AdaptiveQuadratic``.
         snapshot_iterations: after how many batches the snapshots were taken, ``(n_snapshots,)``.
         snapshots: θ there, ``(n_runs, n_snapshots, n_states, n_actions)``.
         record_iterations: numbers of the recorded batches, ``(n_records,)``.

@@ -58,7 +58,7 @@ def fingerprint(prepared: Sequence[PreparedRun]) -> str:
 
 
 def fingerprint_of_dynamics(dynamics: Dynamics) -> str:
-    """A digest of the MDP: its moves, its start, and the weights of its steps, which discount, horizon and scale give."""
+    """A digest of the MDP: moves, start, and the weights of its steps, which discount, horizon and scale give."""
     digest = hashlib.sha256()
     for entry in dynamics:
         digest.update(np.asarray(entry).tobytes())
@@ -235,7 +235,7 @@ class Store:
         """Put back what ``state_dict`` returned.
 
         Raises:
-            CheckpointMismatch: the arrays belong to other runs, another MDP or other intervals. Nothing is changed then.
+            CheckpointMismatch: the arrays belong to other runs, another MDP or other intervals. Nothing is changed.
         """
         self._require_same_origin(state)
         arrays: dict[str, Any] = {}

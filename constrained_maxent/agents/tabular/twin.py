@@ -69,7 +69,9 @@ class NumpyTwin:
     def multipliers(self) -> dict[str, float]:
         """μ of the penalties that have one, by name, and β of one that adapts."""
         penalties = {name: constraint.penalty for name, constraint in self._problem.constraints.items()}
-        multipliers = {name: penalty.multiplier for name, penalty in penalties.items() if hasattr(penalty, "multiplier")}
+        multipliers = {
+            name: penalty.multiplier for name, penalty in penalties.items() if hasattr(penalty, "multiplier")
+        }
         growing = {name: penalty.beta for name, penalty in penalties.items() if isinstance(penalty, AdaptiveQuadratic)}
         return multipliers | growing
 

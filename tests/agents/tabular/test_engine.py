@@ -301,7 +301,11 @@ def test_settings_out_of_range(settings):
 @pytest.mark.parametrize(
     "settings",
     [
-        *({name: wrong} for name in ("seed", "episodes_per_batch", "inner_iterations") for wrong in (None, "8", True, 3.0)),
+        *(
+            {name: wrong}
+            for name in ("seed", "episodes_per_batch", "inner_iterations")
+            for wrong in (None, "8", True, 3.0)
+        ),
         *(
             {name: wrong}
             for name in ("memory", "learning_rate", "damping", "momentum", "importance_bound")
