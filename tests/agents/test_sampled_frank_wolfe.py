@@ -331,6 +331,8 @@ class TestRefused:
     def test_environments(self, mdp, cost, reporter):
         with pytest.raises(InvalidSetting, match="Quadratic"):
             FrankWolfe(wrapped(mdp, {"cost": Constraint(cost, Lagrangian(0.1))}))
+        with pytest.raises(InvalidSetting, match="PGPSettings"):
+            FrankWolfe(lake(), {"learning_rate": 0.1})
         with pytest.raises(InvalidSetting, match="wrap the environment"):
             FrankWolfe(reporter(Discrete(2), Discrete(2), reward=lambda s, a: 0.0))
         with pytest.raises(InvalidSetting, match="policy_log_prob"):
