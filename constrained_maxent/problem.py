@@ -125,6 +125,22 @@ class Problem:
     objective: Functional | None = None
     constraints: dict[str, Constraint] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, objective: Functional | None, constraints: Mapping[str, Constraint]) -> Problem:
+        """A problem of its own from parts that a user gave.
+
+        Raises:
+            InvalidSetting: a part is of another kind, or a name is not usable.
+        """
+        if objective is not None and not isinstance(objective, Functional):
+            raise InvalidSetting(f"objective={objective!r} must be a functional, for example Entropy(), or None.")
+        if not isinstance(constraints, Mapping):
+            raise InvalidSetting(f"constraints={constraints!r} must be by name: {{'cost': Constraint(...)}}.")
+        problem = cls(objective)
+        for name, constraint in constraints.items():
+            problem.add_constraint(name, constraint)
+        return problem
+
     def set_objective(self, objective: Functional) -> None:
         """Raises DuplicateName: there is an objective already."""
         if self.objective is not None:
@@ -132,11 +148,21 @@ class Problem:
         self.objective = objective
 
     def add_constraint(self, name: str, constraint: Constraint) -> None:
-        """Raises DuplicateName: the name is taken. InvalidSetting: it is not usable as a key of ``info``."""
+        """Raises DuplicateName: the name is taken. InvalidSetting: it is no key for ``info``, or this no constraint."""
         if name in self.constraints:
             raise DuplicateName(f"A constraint named {name!r} is there already: give this one another name=.")
         if not isinstance(name, str) or not name.isidentifier() or name in (OBJECTIVE, "ready"):
             raise InvalidSetting(f"name={name!r} must be an identifier other than 'objective' and 'ready'.")
+        if (
+            not isinstance(constraint, Constraint)
+            or not isinstance(constraint.functional, Functional)
+            or not isinstance(constraint.penalty, Penalty)
+        ):
+            raise InvalidSetting(
+                f"The constraint {name!r} is a {type(constraint).__name__}: it needs a functional and a penalty, "
+                "for example "
+                "Constraint(LinearCost(table, limit=1.0), Quadratic(beta=1.0))."
+            )
         self.constraints[name] = constraint
 
     @property

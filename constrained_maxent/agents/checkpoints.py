@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 import numpy as np
 import torch
 
+from constrained_maxent.agents.problem_description import WEIGHTING, describe_weighting
 from constrained_maxent.agents.rollouts import Environment, find_tracker, single_spaces
 from constrained_maxent.agents.settings import Hyperparameters, PGPSettings
 from constrained_maxent.atomic import replacing
@@ -140,8 +141,12 @@ def require_match(path: str | PathLike[str], content: Mapping[str, Any], env: En
         raise CheckpointMismatch(f"{path} holds an agent {content['agent']}, not {kind.__name__}.")
     here = describe(env)
     for key, there in content["environment"].items():
+        if key in WEIGHTING and key not in here:
+            continue  # without an occupancy, which is told where the wrappers' part is put back
         if here[key] != there:
-            raise CheckpointMismatch(f"{path} was made on an environment with {key} {there}; this one has {here[key]}.")
+            raise CheckpointMismatch(
+                f"{path} was made on an environment with {key} {there}; this one has {here[key]}. Build it as it was."
+            )
 
 
 def _centre(agent: PGP, stored: Mapping[int, torch.Tensor]) -> list[torch.Tensor]:
@@ -160,6 +165,8 @@ def describe(env: Environment) -> dict[str, str]:
         "id": "unregistered" if spec is None else spec.id,
         "observation space": str(observation_space),
         "action space": str(action_space),
+        # λ̂ and multipliers are in its units. Files that lack it, of this format too, are taken as they are.
+        **describe_weighting(env),
     }
 
 

@@ -17,14 +17,14 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.random import Generator
 
-from constrained_maxent.agents.mdp import PlanningMDP
+from constrained_maxent.agents.mdp import PlanningMDP, no_mdp
 from constrained_maxent.agents.mixture import MixturePolicy
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.functionals import Entropy, Functional, KLDivergence
 from constrained_maxent.occupancy import Scale
 from constrained_maxent.penalties import Quadratic
 from constrained_maxent.problem import Constraint, Problem
-from constrained_maxent.types import FloatArray
+from constrained_maxent.types import FloatArray, check_count, is_number
 
 StepRule = Literal["line-search", "open-loop"]
 
@@ -41,7 +41,7 @@ class FrankWolfeResult:
         occupancy: of the mixture, exact, ``(n_states, n_actions)``.
         objective, constraints: F and R by name, there, with the functionals' own smoothing.
         gaps: the Frank–Wolfe gap of each iteration [nats], ``(n,)``: with exact densities no policy, and no mixture,
-            has an f that is higher than that iterate's by more.
+            has an f that is higher than that iterate's by more; with sampled ones an estimate, which can be negative.
         transitions: steps sampled in the MDP; 0 with exact densities.
     """
 
@@ -82,13 +82,15 @@ def frank_wolfe(
         constraints: R ≤ 0 by name, each with a ``Quadratic`` penalty, whose β leaves a violation.
         scale: of λ; limits and β are in its units.
         iterations: at most, at least 1.
-        tolerance: stop where the gap is at most this [nats]; with sampled densities the gap is an estimate.
+        tolerance: stop where the gap is at most this [nats]. With sampled densities the gap is an estimate, whose noise
+            would end most runs at once: there 0 means never.
         steps: the best step on the line, or :math:`\eta_k = 2/(k+2)`.
         episodes: sampled from each new policy to estimate its λ; ``None`` for exact ones.
         seed: of the sampling.
 
     Raises:
-        InvalidSetting: a number out of range, another penalty, a smoothing of 0, or sampling without a horizon.
+        InvalidSetting: a number out of range, something else than an MDP or a constraint, another penalty, a smoothing
+            of 0, or sampling without a horizon.
         InvalidData: a functional's table has another size than the MDP.
 
     >>> from constrained_maxent.oracle import TabularMDP
@@ -96,15 +98,17 @@ def frank_wolfe(
     >>> frank_wolfe(mdp, iterations=100)  # the optimum is 1.284
     FrankWolfeResult(a mixture of 3 policies, objective 1.2839, gap 0)
     """
+    if not isinstance(mdp, PlanningMDP):
+        raise InvalidSetting(no_mdp(mdp))
     problem = _problem_of(mdp, Entropy() if objective is None else objective, constraints or {})
     _check(mdp, iterations=iterations, tolerance=tolerance, steps=steps, episodes=episodes)
-    rng, transitions = np.random.default_rng(seed), 0
+    rng, transitions = np.random.default_rng(check_count("seed", seed, least=0)), 0
 
     def density(policy: FloatArray) -> FloatArray:
         nonlocal transitions
         if episodes is None:
             return mdp.occupancy(policy, scale=scale)
-        estimate, taken = _sampled_occupancy(mdp, policy, scale, int(episodes), rng)
+        estimate, taken = _sampled_occupancy(mdp, policy, scale, episodes, rng)
         transitions += taken
         return estimate
 
@@ -113,12 +117,13 @@ def frank_wolfe(
     policies, weights = [uniform], np.ones(1)
     occupancy = density(uniform)
     gaps: list[float] = []
-    for k in range(int(iterations)):
+    for k in range(iterations):
         slope = _slope(problem, occupancy)
         policy = plan(mdp, slope, scale=scale)
         vertex = density(policy)
-        gaps.append(max(float((slope * (vertex - occupancy)).sum()), 0.0))  # below 0 by rounding only, if exact
-        if gaps[-1] <= tolerance:
+        gap = float((slope * (vertex - occupancy)).sum())
+        gaps.append(gap if episodes is not None else max(gap, 0.0))  # below 0 by rounding only, if exact
+        if gap <= tolerance and (episodes is None or tolerance > 0.0):
             break
         step = _best_step(problem, occupancy, vertex) if steps == "line-search" else 2.0 / (k + 2.0)
         weights = np.append((1.0 - step) * weights, step)
@@ -182,7 +187,7 @@ def _slope(problem: Problem, occupancy: FloatArray) -> FloatArray:
 
 
 def _best_step(problem: Problem, occupancy: FloatArray, vertex: FloatArray) -> float:
-    """The highest point of f between the two, by bisection on its slope, which falls."""
+    """The highest point of f between the two, by bisection on its slope, which falls: 0 if it does from the start."""
     low, high, towards = 0.0, 1.0, vertex - occupancy
     for _ in range(_LINE_SEARCH_STEPS):
         middle = (low + high) / 2.0
@@ -190,7 +195,7 @@ def _best_step(problem: Problem, occupancy: FloatArray, vertex: FloatArray) -> f
             low = middle
         else:
             high = middle
-    return (low + high) / 2.0
+    return low
 
 
 def _sampled_occupancy(
@@ -241,14 +246,13 @@ def _mean_occupancy(mdp: PlanningMDP, mixture: MixturePolicy, scale: Scale) -> F
 
 
 def _problem_of(mdp: PlanningMDP, objective: Functional, constraints: Mapping[str, Constraint]) -> Problem:
-    problem = Problem(objective)
-    for name, constraint in constraints.items():
+    problem = Problem.of(objective, constraints)
+    for name, constraint in problem.constraints.items():
         if not isinstance(constraint.penalty, Quadratic):
             raise InvalidSetting(
                 f"The penalty of {name!r} is {type(constraint.penalty).__name__}: Frank–Wolfe needs a fixed and "
                 "smooth one, Quadratic(beta)."
             )
-        problem.add_constraint(name, constraint)
     for functional in (objective, *(constraint.functional for constraint in constraints.values())):
         functional.check(mdp.n_states, mdp.n_actions)
         if isinstance(functional, (Entropy, KLDivergence)) and functional.smoothing == 0.0:
@@ -260,18 +264,14 @@ def _problem_of(mdp: PlanningMDP, objective: Functional, constraints: Mapping[st
 
 
 def _check(mdp: PlanningMDP, *, iterations: int, tolerance: float, steps: str, episodes: int | None) -> None:
-    if isinstance(iterations, bool) or not iterations >= 1 or iterations % 1:
-        raise InvalidSetting(f"iterations={iterations!r} must be a whole number of at least 1.")
-    if not 0.0 <= tolerance < math.inf:
+    check_count("iterations", iterations)
+    if not (is_number(tolerance) and 0.0 <= tolerance < math.inf):
         raise InvalidSetting(f"tolerance={tolerance!r} must be a finite number of at least 0.")
     if steps not in get_args(StepRule):
         raise InvalidSetting(f"steps={steps!r} must be one of {', '.join(get_args(StepRule))}.")
     if episodes is None:
         return
-    if isinstance(episodes, bool) or not episodes >= 1 or episodes % 1:
-        raise InvalidSetting(
-            f"episodes={episodes!r} must be a whole number of at least 1, or None for exact densities."
-        )
+    check_count("episodes", episodes)
     if mdp.horizon is None:
         raise InvalidSetting(
             "Sampling needs a horizon, or an episode might never end: dataclasses.replace(mdp, horizon=500)."

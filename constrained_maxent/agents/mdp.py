@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from scipy.sparse import csr_array
 
@@ -10,6 +10,7 @@ from constrained_maxent.occupancy import Scale, Weighting
 from constrained_maxent.types import FloatArray
 
 
+@runtime_checkable
 class FiniteMDP(Protocol):
     """Dynamics, start and horizon: enough to sample episodes."""
 
@@ -28,6 +29,7 @@ class FiniteMDP(Protocol):
     def weighting(self, scale: Scale = "normalised") -> Weighting: ...
 
 
+@runtime_checkable
 class PlanningMDP(FiniteMDP, Protocol):
     """With exact occupancies and values: enough to plan."""
 
@@ -35,3 +37,11 @@ class PlanningMDP(FiniteMDP, Protocol):
     def discount(self) -> float: ...
     def occupancy(self, policy: FloatArray, *, scale: Scale = "normalised") -> FloatArray: ...
     def state_values(self, policy: FloatArray, reward: FloatArray) -> FloatArray: ...
+
+
+def no_mdp(given: object) -> str:
+    """What to say of something that is none."""
+    return (
+        f"mdp is a {type(given).__name__}, not a finite MDP. From an environment that publishes its dynamics: "
+        "TabularMDP.from_env(env, discount=0.99, horizon=100)."
+    )

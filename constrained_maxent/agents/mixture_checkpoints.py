@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from os import PathLike
 from typing import TYPE_CHECKING, TypeVar
@@ -11,6 +12,7 @@ import numpy as np
 
 from constrained_maxent.agents import checkpoints
 from constrained_maxent.agents.pool import Pool, columns
+from constrained_maxent.agents.problem_description import describe_terms
 from constrained_maxent.agents.rollouts import Environment, find_tracker
 from constrained_maxent.agents.settings import PGPSettings
 from constrained_maxent.errors import CheckpointMismatch, DamagedCheckpoint, InvalidSetting
@@ -38,6 +40,7 @@ def save(path: str | PathLike[str], agent: FrankWolfe) -> None:
             "timesteps": agent.timesteps,
             "weights": agent.weights,
             "problem": _problem(agent.env),
+            "terms": describe_terms(agent.env),
             "policies": [policy.state_dict() for policy in agent.policies],
             "batches": [columns(batch) for batch in agent._pool.batches],
         },
@@ -59,6 +62,7 @@ def load(path: str | PathLike[str], env: Environment, kind: type[Agent]) -> Agen
         )
         if content["problem"] != (here := _problem(env)):
             raise CheckpointMismatch(f"{path} is of the problem {content['problem']}, this environment of {here}.")
+        _require_same_terms(path, content.get("terms"), env)
         batches = checkpoints.to_arrays(content["batches"])
         agent._pool = Pool(tuple(Batch(**batch) for batch in batches))
         agent.weights = np.array(checkpoints.to_arrays(content["weights"]), dtype=np.float64)
@@ -75,6 +79,18 @@ def load(path: str | PathLike[str], env: Environment, kind: type[Agent]) -> Agen
     except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         raise DamagedCheckpoint(f"{path} lacks a part or holds one that does not fit: {error!r}.") from error
     return agent
+
+
+def _require_same_terms(path: str | PathLike[str], there: Mapping[str, str] | None, env: Environment) -> None:
+    """Each policy answers the λ̂ before it, and the weights are steps on f: of another f they say nothing."""
+    if there is None:  # the file is older than this check
+        return
+    for name, here in describe_terms(env).items():
+        if there.get(name) != here:
+            raise CheckpointMismatch(
+                f"{path} is of a problem whose {name} is {there.get(name)}; in this environment it is {here}. Build it "
+                "as it was, or train anew."
+            )
 
 
 def _problem(env: Environment) -> str:

@@ -115,6 +115,8 @@ class FrankWolfe:
         steps: StepRule | None = None,
         seed: int = 0,
     ) -> None:
+        if planner is not None and not isinstance(planner, PGPSettings):
+            raise InvalidSetting(f"planner={planner!r} must be PGPSettings(...), or None.")
         self.env = env
         self.planner = PGPSettings() if planner is None else planner
         self.planning_batches = check_count("planning_batches", planning_batches)

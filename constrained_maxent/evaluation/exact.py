@@ -15,6 +15,7 @@ from constrained_maxent.errors import InvalidMDP, MissingCost
 from constrained_maxent.functionals import Entropy, Functional, KLDivergence, LinearCost
 from constrained_maxent.occupancy import Scale
 from constrained_maxent.oracle import TabularMDP
+from constrained_maxent.oracle.mixtures import Mixture, members
 from constrained_maxent.types import FloatArray
 from constrained_maxent.wrappers import find_tracker
 
@@ -78,9 +79,15 @@ class ExactProblem:
             objective = replace(objective, smoothing=0.0)
         return cls(mdp, weighting.scale, objective, constraints)
 
-    def evaluate(self, policy: ArrayLike) -> Evaluation:
-        """Entropy and constraint values of a policy table ``(n_states, n_actions)``."""
-        occupancy = self.mdp.occupancy(policy, scale=self.scale)
+    def evaluate(self, policy: ArrayLike | Mixture) -> Evaluation:
+        """Entropy and constraint values of a policy table ``(n_states, n_actions)``, or of a ``MixturePolicy``.
+
+        Raises:
+            InvalidMDP: the policy is none.
+        """
+        occupancy = np.zeros((self.mdp.n_states, self.mdp.n_actions))
+        for weight, table in members(policy):
+            occupancy = occupancy + weight * self.mdp.occupancy(table, scale=self.scale)
         return Evaluation(
             objective=None if self.objective is None else self.objective.value(occupancy),
             constraints=self.values(occupancy),

@@ -108,7 +108,7 @@ def make_environment(env_id: str, settings: TrainSettings) -> VectorEnv:
 
 def lacks_cost(env_id: str, settings: TrainSettings, env: Environment) -> bool:
     """Whether ``make_environment`` found no cost to constrain, and no wrappers of the environment's own either."""
-    if find_tracker(env).problem.constraints or "-PGP-" in _find(env_id).id:
+    if find_tracker(env).problem.constraints or "-PGP-" in find_spec(env_id).id:
         return False
     # One copy of the environment as it is registered tells whether the wrappers are its own.
     with closing(_make(env_id, replace(settings, num_envs=1))) as registered:

@@ -16,11 +16,11 @@ from constrained_maxent.functionals import Functional
 from constrained_maxent.occupancy.weighting import Scale
 from constrained_maxent.oracle.clarabel import run_solver
 from constrained_maxent.oracle.flow import exact_occupancy
+from constrained_maxent.oracle.mixtures import Mixture, members
 from constrained_maxent.oracle.program import OccupancyProgram
 from constrained_maxent.oracle.solution import ConvexProblem, Solution
 from constrained_maxent.oracle.solver import Constraints, convex_problem, solve
 from constrained_maxent.oracle.tabular import TabularMDP
-from constrained_maxent.types import as_array
 
 SLATER_TOLERANCE = 1e-7
 """Margin above which Slater's condition counts as observed."""
@@ -77,7 +77,7 @@ class Certificate:
 
 def certify(
     mdp: TabularMDP,
-    policy: ArrayLike,
+    policy: ArrayLike | Mixture,
     best: Solution | None = None,
     *,
     objective: Functional | None = None,
@@ -88,7 +88,8 @@ def certify(
 
     Args:
         mdp: the MDP.
-        policy: π(a|s), ``(n_states, n_actions)``; at finite horizon also time-dependent.
+        policy: π(a|s), ``(n_states, n_actions)``; at finite horizon also time-dependent. Or a ``MixturePolicy``, whose
+            occupancy is the mean of its policies'.
         best: the optimum, if it is solved already; it knows its problem, so nothing else is needed.
         objective: ``Entropy()`` if neither it nor ``best`` is given.
         constraints: F(λ) ≤ ``limit``, by name or in order.
@@ -108,7 +109,9 @@ def certify(
     else:
         _require_same(mdp, best, objective, constraints, scale)
     problem = best.problem
-    occupancy = exact_occupancy(mdp, as_array("policy", policy, np.float64), problem.scale)
+    occupancy = np.zeros((mdp.n_states, mdp.n_actions))
+    for weight, table in members(policy):
+        occupancy = occupancy + weight * exact_occupancy(mdp, table, problem.scale)
     value, residuals = problem.objective.value(occupancy), problem.residuals(occupancy)
     violation = max((*problem.violations(residuals).values(), 0.0))
     gap = best.value - value

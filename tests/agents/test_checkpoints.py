@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import textwrap
+from functools import partial
 
 import gymnasium as gym
 import numpy as np
@@ -469,6 +470,26 @@ class TestRefused:
     def test_a_missing_part(self, saved, part):
         self.edit(saved, **{part: ...})
         self.check(saved, DamagedCheckpoint, "lacks a part")
+
+    @pytest.mark.parametrize("other", [{"discount": 0.9}, {"scale": "normalised"}], ids=str)
+    def test_an_occupancy_in_other_units(self, saved, other):
+        """λ̂ with memory would stay in those of the file. Older files do not tell: they are taken as they are."""
+        ((name, value),) = other.items()
+        make = partial(lake, pairing="previous", **other)
+        self.check(saved, CheckpointMismatch, f"with {name} .*; this one has {value}. Build it", make)
+        environment = torch.load(saved, weights_only=True)["environment"]
+        self.edit(
+            saved, environment={key: told for key, told in environment.items() if key not in ("discount", "scale")}
+        )
+        assert PGP.load(saved, make()).iteration == 2
+
+    @pytest.mark.parametrize(
+        "other", [{"limit": 5.0}, {"beta": 0.1}, {"hole_cost": 2.0}, {"horizon": 50}, {"memory": 0.5}], ids=str
+    )
+    def test_another_limit_price_or_length_is_no_other_environment(self, saved, other):
+        settings = {"preset": "paper", "pairing": "previous"} | other
+        for env in (gym.make("FrozenLake-PGP-v0", **settings), gym.make_vec("FrozenLake-PGP-v0", 8, **settings)):
+            assert PGP.load(saved, env).iteration == 2
 
     def test_a_hyperparameter_that_is_younger_than_the_file(self, saved):
         chosen = json.loads(torch.load(saved, weights_only=True)["hyperparameters"])

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import product
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -139,3 +140,48 @@ def test_settings_that_cannot_be(mdp, wrong):
 def test_a_cost_of_another_size(mdp):
     with pytest.raises(InvalidData):
         frank_wolfe(mdp, constraints={"cost": Constraint(LinearCost([[1.0]]), Quadratic(1.0))})
+
+
+@pytest.mark.parametrize(("steps", "episodes"), [("line-search", 5), ("line-search", 50), ("open-loop", 5)])
+def test_noise_ends_no_sampled_run(steps, episodes):
+    """The estimate of the gap is below 0 in some iterations, long before the last; what is found is no worse for it."""
+    mdp = TabularMDP.random(5, 3, seed=1, discount=0.9, branching=3, horizon=10)
+    result = frank_wolfe(mdp, iterations=80, episodes=episodes, steps=steps)
+    assert len(result.gaps) == 80
+    assert result.gaps[:40].min() < 0.0
+    assert result.transitions == 81 * episodes * 10  # no episode ends early here
+    # Of 80 policies as good as the planner's, what noise leaves: the best value, within a share that episodes set.
+    assert result.objective > solve(mdp).value - {5: 0.1, 50: 0.05}[episodes]
+
+
+def test_a_sampled_run_stops_at_a_tolerance_that_was_asked_for():
+    mdp = TabularMDP.random(5, 3, seed=1, discount=0.9, branching=3, horizon=10)
+    result = frank_wolfe(mdp, iterations=80, episodes=50, tolerance=0.05)
+    assert len(result.gaps) < 80
+    assert result.gaps[-1] <= 0.05 < result.gaps[:-1].min()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"iterations": "x"},
+        {"iterations": None},
+        {"tolerance": "x"},
+        {"episodes": "x"},
+        {"seed": "x"},
+        {"seed": None},
+        {"objective": "entropy"},
+        {"constraints": [1]},
+        {"constraints": {"cost": LinearCost(np.zeros((5, 3)))}},
+        {"constraints": {"cost": Constraint(LinearCost(np.zeros((5, 3))), 1.0)}},
+    ],
+    ids=str,
+)
+def test_settings_of_another_kind(mdp, wrong):
+    with pytest.raises(InvalidSetting):
+        frank_wolfe(mdp, **wrong)
+
+
+def test_an_environment_is_no_mdp():
+    with pytest.raises(InvalidSetting, match=r"TabularMDP\.from_env"):
+        frank_wolfe(gym.make("SafeFrozenLake-v0"))

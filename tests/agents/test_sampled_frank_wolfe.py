@@ -277,12 +277,19 @@ class TestCheckpoints:
         with pytest.raises(CheckpointMismatch, match="observation space"):
             FrankWolfe.load(path, lake(map_name="4x4"))
         for other in ({"discount": 0.5}, {"scale": "normalised"}):
-            with pytest.raises(CheckpointMismatch, match="of the problem"):
+            with pytest.raises(CheckpointMismatch, match=next(iter(other))):
                 FrankWolfe.load(path, lake(**other))
+        for other in ({"beta": 0.1}, {"limit": 2.0}, {"hole_cost": 2.0}, {"smoothing": 0.1}):
+            with pytest.raises(CheckpointMismatch, match=r"of a problem whose (cost|objective) is .*train anew"):
+                FrankWolfe.load(path, lake(**other))
+        assert FrankWolfe.load(path, gym.make("FrozenLake-PGP-v0", preset="paper", episodes_per_batch=8)).iteration == 1
         content = torch.load(path, weights_only=True)
         torch.save(content | {"weights": content["weights"][:0]}, path)
         with pytest.raises(DamagedCheckpoint, match="as many weights"):
             FrankWolfe.load(path, lake())
+        older = {key: value for key, value in content.items() if key != "terms"}
+        torch.save(older, path)
+        assert FrankWolfe.load(path, lake(beta=0.1)).iteration == 1, "a file that does not tell is taken as it is"
         path.write_bytes(path.read_bytes()[:1000])
         with pytest.raises(DamagedCheckpoint, match="truncated"):
             FrankWolfe.load(path, lake())
@@ -328,6 +335,8 @@ class TestRefused:
             FrankWolfe(gym.make("FrozenLake-PGP-v0"))
         advised = gym.make("FrozenLake-PGP-v0", beta=0.005)
         assert FrankWolfe(advised, planning_batches=1, evaluation_batches=1).learn(1).iteration == 1
+        with pytest.raises(InvalidSetting, match="PGPSettings"):
+            FrankWolfe(lake(), {"learning_rate": 0.1})
         with pytest.raises(InvalidSetting, match="wrap the environment"):
             FrankWolfe(reporter(Discrete(2), Discrete(2), reward=lambda s, a: 0.0))
         with pytest.raises(InvalidSetting, match="policy_log_prob"):

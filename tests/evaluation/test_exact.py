@@ -6,6 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from constrained_maxent.agents import MixturePolicy
 from constrained_maxent.envs import SafeFrozenLake
 from constrained_maxent.errors import InvalidMDP, MissingCost, MissingTracker
 from constrained_maxent.evaluation import ExactProblem, exact_problem
@@ -30,6 +31,16 @@ class TestByHand:
         assert evaluation.mass == 1.5
         assert evaluation.objective == pytest.approx(0.5 * log(2.0), abs=1e-12)
         assert evaluation.constraints["cost"] == pytest.approx(-0.001 + 0.5 * 50.0 - 2.0, abs=1e-12)
+
+    def test_a_mixture_of_policies(self, lake):
+        """Right in a quarter of the episodes; in the others left for all three steps, 1 + 1/2 + 1/4 in one cell."""
+        env = lake(desc=["SHG"], horizon=3, stack={"discount": 0.5})
+        always_left = np.eye(4)[[0, 0, 0]]
+        evaluation = ExactProblem.from_env(env).evaluate(MixturePolicy([ALWAYS_RIGHT, always_left], [0.25, 0.75]))
+        assert evaluation.occupancy.tolist() == [[0.75 * 1.75, 0, 0.25, 0], [0, 0, 0.125, 0], [0, 0, 0, 0]]
+        assert evaluation.mass == 1.6875
+        cost = 0.25 * (-0.001 + 0.5 * 50.0) - 0.75 * 1.75 * 0.001 - 2.0
+        assert evaluation.constraints["cost"] == pytest.approx(cost, abs=1e-12)
 
     def test_normalised(self, lake):
         # A full episode of three steps would weigh 1 + 1/2 + 1/4 = 7/4; the mass is 6/7 as it ends after two.

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from constrained_maxent.agents import MixturePolicy
 from constrained_maxent.errors import InfeasibleProblem, InvalidMDP, InvalidSetting
 from constrained_maxent.functionals import Entropy, KLDivergence, L2Distance, LinearCost
 from constrained_maxent.oracle import TabularMDP, certify, slater_margin, solve
@@ -44,6 +45,29 @@ class TestByHand:
         assert certificate.slater
         assert certificate.slater_margin == pytest.approx(0.25, abs=1e-7)
         assert not certificate.is_time_dependent
+
+    @pytest.mark.parametrize("shares", [[0.75, 0.25], [0.5, 0.0]])
+    def test_a_mixture_of_policies(self, shares: list[float]) -> None:
+        """Of the bandit's two arms, drawn 3:1; or of the optimum and an arm that is never drawn."""
+        first = [[1.0, 0.0]] if shares[1] else [[0.75, 0.25]]
+        mixture = MixturePolicy([first, [[0.0, 1.0]]], np.array(shares) / sum(shares))
+        certificate = certify(BANDIT, mixture, solve(BANDIT, None, COST))
+        assert certificate.value == pytest.approx(OPTIMUM, abs=1e-12)
+        assert certificate.constraints == pytest.approx({"cost": 0.0})
+        assert certificate.epsilon == pytest.approx(0.0, abs=1e-7)
+
+    def test_a_mixture_remembers_which_policy_it_drew(self) -> None:
+        # Two steps from state 0 to whatever state the action names: both policies repeat themselves, so that each has
+        # half of its visits in state 0 and half in its own; memoryless actions would mix them.
+        mdp = TabularMDP.from_arrays([[[1, 0], [0, 1]], [[1, 0], [0, 1]]], [1.0, 0.0], discount=1.0, horizon=2)
+        stay, go = np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([[0.0, 1.0], [0.0, 1.0]])
+        certificate = certify(mdp, MixturePolicy([stay, go], [0.5, 0.5]))
+        # λ = (1/2, 1/4; 0, 1/4): in state 0 twice and once, in state 1 once, all over 2 steps and 2 policies.
+        assert certificate.value == pytest.approx(0.5 * LOG2 + 2 * 0.25 * math.log(4.0))
+
+    def test_a_mixture_of_other_policies(self) -> None:
+        with pytest.raises(InvalidMDP):
+            certify(BANDIT, MixturePolicy([np.full((2, 2), 0.5)], [1.0]))
 
     def test_two_states(self) -> None:
         # Action 0 stays, action 1 goes to the other state; γ = 1/2 and fair actions: 3/4 of λ in state 0.

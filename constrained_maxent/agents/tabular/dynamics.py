@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained_maxent.agents.mdp import FiniteMDP
+from constrained_maxent.agents.mdp import FiniteMDP, no_mdp
 from constrained_maxent.agents.tabular.compiled import inner
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.occupancy import Scale
@@ -51,8 +51,10 @@ def tabulate(mdp: FiniteMDP, scale: Scale) -> Dynamics:
     """The arrays of an MDP.
 
     Raises:
-        InvalidSetting: it has no horizon, so that an episode might never end.
+        InvalidSetting: it has no horizon, so that an episode might never end; or it is no MDP.
     """
+    if not isinstance(mdp, FiniteMDP):
+        raise InvalidSetting(no_mdp(mdp))
     if mdp.horizon is None:
         raise InvalidSetting(
             "The MDP has no horizon, so that a policy may never end an episode: give it one, for example "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -12,13 +12,13 @@ from typing import Any
 from constrained_maxent.agents.mdp import FiniteMDP
 from constrained_maxent.agents.tabular.dynamics import tabulate
 from constrained_maxent.agents.tabular.kernel import DIVERGED, ITERATION, STEPS, State, Trace, advance
+from constrained_maxent.agents.tabular.pace import Pace
 from constrained_maxent.agents.tabular.result import TabularResult
 from constrained_maxent.agents.tabular.settings import RunSettings
 from constrained_maxent.agents.tabular.store import Store, prepare
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.occupancy import Scale
-
-_CHUNK_TRANSITIONS = 10_000_000  # of each thread between two calls of a callback: some tenths of a second
+from constrained_maxent.types import check_count, is_number
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,10 @@ class TabularEngine:
         snapshot_every: batches between snapshots of θ; ``None`` for none.
         record_every: batches between records of objective and constraints; ``None`` for none.
         threads: how many runs to work on at a time; by default as many as there are processors.
-        memory_limit: most memory for results [bytes].
+        memory_limit: most memory for results, and for what the threads work on [bytes].
 
     Raises:
-        InvalidSetting: no runs, different names of constraints, an MDP without horizon, a functional or penalty
+        InvalidSetting: no MDP, no runs, different names of constraints, an MDP without horizon, a functional or penalty
             that is not known in compiled form, or numbers out of range.
         InvalidData: a functional's table has another size than the MDP.
 
@@ -76,22 +76,22 @@ class TabularEngine:
     def __init__(
         self,
         mdp: FiniteMDP,
-        runs: Sequence[RunSettings],
+        runs: Iterable[RunSettings],
         *,
         scale: Scale = "normalised",
         snapshot_every: int | None = None,
         record_every: int | None = None,
         threads: int | None = None,
-        memory_limit: int = 4 * 2**30,
+        memory_limit: float = 4 * 2**30,
     ) -> None:
-        if not runs:
-            raise InvalidSetting("runs= is empty: give at least one RunSettings.")
         for name, number in (("snapshot_every", snapshot_every), ("record_every", record_every), ("threads", threads)):
-            if number is not None and not (number >= 1 and number % 1 == 0):
-                raise InvalidSetting(f"{name}={number!r} must be a whole number of at least 1, or None.")
-        self.runs, self.scale = tuple(runs), scale
-        names = tuple(runs[0].constraints)
-        for settings in runs:
+            if number is not None:
+                check_count(name, number)
+        if not (is_number(memory_limit) and memory_limit > 0):
+            raise InvalidSetting(f"memory_limit={memory_limit!r} must be a number of bytes above 0.")
+        self.runs, self.scale = _runs(runs), scale
+        names = tuple(self.runs[0].constraints)
+        for settings in self.runs:
             if tuple(settings.constraints) != names:
                 raise InvalidSetting(
                     f"One run has the constraints {', '.join(names) or 'none'}, another "
@@ -101,17 +101,18 @@ class TabularEngine:
         self._dynamics = tabulate(mdp, scale)
         shape = (self._dynamics.n_states, self._dynamics.n_actions)
         self._prepared = prepare(self.runs, *shape)
+        self._threads = min(int(threads) if threads is not None else available_processors(), len(self.runs))
         self._store = Store(
             self._prepared,
             names,
-            shape,
+            self._dynamics,
+            threads=self._threads,
             snapshot_every=int(snapshot_every or 0),
             record_every=int(record_every or 0),
             memory_limit=memory_limit,
         )
-        self._threads = min(int(threads) if threads is not None else available_processors(), len(self.runs))
         # Long runs go first, so that the threads finish together.
-        self._order = sorted(range(len(runs)), key=lambda i: -runs[i].episodes_per_batch)
+        self._order = sorted(range(len(self.runs)), key=lambda i: -self.runs[i].episodes_per_batch)
 
     def run(
         self, iterations: int, *, callback: Callback | None = None, chunk_iterations: int | None = None
@@ -123,32 +124,32 @@ class TabularEngine:
         Args:
             iterations: batches of each run, from its beginning.
             callback: called after every chunk.
-            chunk_iterations: batches of a chunk; by default what takes some tenths of a second.
+            chunk_iterations: batches of a chunk; by default what takes some tenths of a second, as measured. Results do
+                not depend on it.
 
         Returns:
             Everything from the first batch on.
 
         Raises:
-            InvalidSetting: a negative or fractional number; or results that would exceed ``memory_limit``.
+            InvalidSetting: no whole number, or a negative one; or results that would exceed ``memory_limit``.
         """
-        if isinstance(iterations, bool) or not iterations >= 0 or iterations % 1:
-            raise InvalidSetting(f"iterations={iterations!r} must be a whole number of at least 0.")
-        if chunk_iterations is not None and not (chunk_iterations >= 1 and chunk_iterations % 1 == 0):
-            raise InvalidSetting(
-                f"chunk_iterations={chunk_iterations!r} must be a whole number of at least 1, or None."
-            )
-        target, begun = int(iterations), time.perf_counter()
-        chunk = self._usual_chunk() if chunk_iterations is None else int(chunk_iterations)
+        target = check_count("iterations", iterations, least=0)
+        if chunk_iterations is not None:
+            check_count("chunk_iterations", chunk_iterations)
+        begun, pace = time.perf_counter(), self._pace()
         self._store.reserve(target)
         views = [(self._store.state(i), self._store.trace(i)) for i in range(len(self.runs))]
         pool = ThreadPoolExecutor(self._threads, thread_name_prefix="tabular-engine")
         try:
             while (done := self._least_done(target)) < target:
-                goal = min(done + chunk, target)
+                goal = min(done + (chunk_iterations or pace.iterations), target)
+                chunk_begun = time.perf_counter()
                 # The compiled code does not hold the interpreter's lock, so that threads are enough.
                 futures = [pool.submit(self._advance, i, *views[i], goal) for i in self._order]
                 for future in futures:
                     future.result()
+                if goal - done == pace.iterations:  # a shorter one, the last, tells less
+                    pace.observe(time.perf_counter() - chunk_begun)
                 progress = EngineProgress(
                     iterations=self._least_done(target),
                     target=target,
@@ -177,26 +178,38 @@ class TabularEngine:
         counters = self._store.counters
         return int(counters[counters[:, DIVERGED] < 0, ITERATION].min(initial=target))
 
-    def _usual_chunk(self) -> int:
-        batches = sum(settings.episodes_per_batch for settings in self.runs) * len(self._dynamics.weights)
-        return max(1, self._threads * _CHUNK_TRANSITIONS // batches)
+    def _pace(self) -> Pace:
+        episodes = sum(settings.episodes_per_batch for settings in self.runs) / len(self.runs)
+        return Pace(episodes * len(self._dynamics.weights) + self._dynamics.n_states * self._dynamics.n_actions)
 
     # Checkpoints.
 
     def state_dict(self) -> dict[str, Any]:
-        """All arrays, those written down included, and a fingerprint of the settings; safe to take in a callback.
+        """All arrays, those written down included, and what they belong to; safe to take in a callback.
 
         ``numpy.savez(path, **engine.state_dict())`` keeps them, and what ``numpy.load(path)`` returns can be loaded.
         """
         return self._store.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Put back what ``state_dict`` of an engine with the same runs returned, to go on from there.
+        """Put back what ``state_dict`` of an engine with the same MDP, scale, runs and intervals returned, to go on.
 
         Raises:
-            CheckpointMismatch: the arrays belong to other runs. Nothing is changed then.
+            CheckpointMismatch: the arrays belong to another one. Nothing is changed then.
         """
         self._store.load_state_dict(state)
+
+
+def _runs(runs: Iterable[RunSettings]) -> tuple[RunSettings, ...]:
+    if isinstance(runs, RunSettings) or not isinstance(runs, Iterable):
+        raise InvalidSetting(f"runs= is a {type(runs).__name__}: give a list of RunSettings, even for one run.")
+    all_runs = tuple(runs)
+    if not all_runs:
+        raise InvalidSetting("runs= is empty: give at least one RunSettings.")
+    for settings in all_runs:
+        if not isinstance(settings, RunSettings):
+            raise InvalidSetting(f"runs= has an entry {settings!r}, which is no RunSettings.")
+    return all_runs
 
 
 def available_processors() -> int:

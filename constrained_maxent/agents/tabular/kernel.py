@@ -21,7 +21,7 @@ from constrained_maxent.agents.tabular.multipliers import Penalties, beta_of, sl
 from constrained_maxent.agents.tabular.sampling import Flags, count, remember, sample, softmax_rows
 from constrained_maxent.agents.tabular.schedules import course_at
 from constrained_maxent.agents.tabular.settings import ADAM, NATURAL, NORMALISED, PREVIOUS, Hyperparameters
-from constrained_maxent.agents.tabular.steps import adam_step, natural_step, plain_step, pull_to_centre
+from constrained_maxent.agents.tabular.steps import adam_step, is_finite, natural_step, plain_step, pull_to_centre
 from constrained_maxent.agents.tabular.terms import L2, NONE, STATE_ENTROPY, Terms, marginal, value
 from constrained_maxent.types import FloatArray, IntArray
 
@@ -132,12 +132,17 @@ def take_step(
     squares: float,
     full_mass: float,
     visits: FloatArray,
+    before: FloatArray,
     stale: Flags,
-) -> None:
+) -> bool:
     """Move θ along ``gradient``, whose squares sum to ``squares``; the rows that moved are stale.
 
-    ``visits``, ``(n_states,)``, is scratch.
+    Returns:
+        Whether θ is finite; if not, it is where it was.
+
+    ``visits``, ``(n_states,)``, and ``before``, ``(n_states, n_actions)``, are scratch.
     """
+    before[:] = state.theta
     learning_rate, updates = course_at(hyper.learning_rate, state.counters[ITERATION]), state.counters[UPDATES]
     if hyper.optimizer == ADAM:
         adam_step(state.theta, gradient, state.mean, state.square, learning_rate, hyper.radius, updates, stale)
@@ -150,6 +155,10 @@ def take_step(
             plain_step(state.theta, gradient, learning_rate / math.sqrt(squares), hyper.radius, stale)
     else:
         plain_step(state.theta, gradient, learning_rate, hyper.radius, stale)
+    if is_finite(state.theta, stale):
+        return True
+    state.theta[:] = before
+    return False
 
 
 @inner
@@ -172,7 +181,7 @@ def _make_advance(digest: str) -> Callable[..., None]:
         trace: Trace,
         target: int,
     ) -> None:
-        """Train until ``target`` batches are done in all, or the gradient is no longer finite."""
+        """Train until ``target`` batches are done in all, or gradient or θ are no longer finite."""
         digest  # noqa: B018  # enclosed, so that the cache depends on it
         n_states, n_actions = dynamics.n_states, dynamics.n_actions
         n_cells, n_terms = n_states * n_actions, len(terms.kinds)
@@ -191,7 +200,7 @@ def _make_advance(digest: str) -> Callable[..., None]:
         theta_now, importance = np.empty((n_old, n_actions)), np.ones(hyper.n_episodes)
         full_mass = dynamics.weights.sum()
         values, slopes, state_occupancy = np.full(n_terms, np.nan), np.zeros(n_terms), np.zeros(n_states)
-        visits = np.zeros(n_states)
+        visits, theta_before = np.zeros(n_states), np.empty((n_states, n_actions))
         if counters[ITERATION] > 0:
             measure(terms, state.occupancy, state_occupancy, False, values)
 
@@ -262,7 +271,9 @@ def _make_advance(digest: str) -> Callable[..., None]:
                         counters[DIVERGED] = k
                         return
                     counters[UPDATES] += 1
-                    take_step(state, hyper, policy, gradient, squares, full_mass, visits, stale)
+                    if not take_step(state, hyper, policy, gradient, squares, full_mass, visits, theta_before, stale):
+                        counters[DIVERGED] = k
+                        return
             if hyper.use_momentum:
                 state.previous_theta[:] = theta_now
             if is_recorded:

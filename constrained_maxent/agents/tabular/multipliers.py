@@ -6,6 +6,7 @@ Formulas are those of :mod:`constrained_maxent.penalties`; tests hold the two to
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from constrained_maxent.agents.tabular.compiled import inner
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.penalties import (
     AdaptiveLagrangian,
+    AdaptiveQuadratic,
     AugmentedLagrangian,
     Exact,
     Lagrangian,
@@ -24,7 +26,7 @@ from constrained_maxent.penalties import (
 )
 from constrained_maxent.types import FloatArray, IntArray
 
-QUADRATIC, EXACT, LAGRANGIAN, AUGMENTED, ADAPTIVE = range(5)
+QUADRATIC, EXACT, LAGRANGIAN, AUGMENTED, ADAPTIVE, GROWING = range(6)
 
 
 class Penalties(NamedTuple):
@@ -37,7 +39,8 @@ class Penalties(NamedTuple):
         growth_iterations: batches from the one to the other.
         begun: batches of them that were over before the run.
         learning_rate: step of the multiplier; negative for the classical 2β.
-        largest: upper bound of the multiplier.
+        largest: upper bound of the multiplier, or of a β that grows by violations.
+        tolerance, growth: violation above which such a β grows, and by what factor.
     """
 
     kinds: IntArray
@@ -47,10 +50,14 @@ class Penalties(NamedTuple):
     begun: FloatArray
     learning_rate: FloatArray
     largest: FloatArray
+    tolerance: FloatArray
+    growth: FloatArray
 
 
 def penalties_of(penalties: Sequence[Penalty]) -> tuple[Penalties, FloatArray, FloatArray]:
-    """The compiled form, and multipliers (of an adaptive Lagrangian: prices) and largest violations at the start.
+    """The compiled form, and multipliers and largest violations at the start.
+
+    In place of multipliers, an adaptive Lagrangian has prices and an ``AdaptiveQuadratic`` its β.
 
     Raises:
         InvalidSetting: a penalty that the engine does not know.
@@ -63,6 +70,8 @@ def penalties_of(penalties: Sequence[Penalty]) -> tuple[Penalties, FloatArray, F
         begun=np.zeros(len(penalties)),
         learning_rate=np.zeros(len(penalties)),
         largest=np.full(len(penalties), np.inf),
+        tolerance=np.zeros(len(penalties)),
+        growth=np.ones(len(penalties)),
     )
     multipliers, peaks = np.zeros((2, len(penalties)))
     for i, penalty in enumerate(penalties):
@@ -73,6 +82,11 @@ def penalties_of(penalties: Sequence[Penalty]) -> tuple[Penalties, FloatArray, F
                 compiled.kinds[i], compiled.beta[i] = QUADRATIC, penalty.start
                 compiled.log_growth[i] = math.log(penalty.end / penalty.start)
                 compiled.growth_iterations[i], compiled.begun[i] = penalty.iterations, penalty.iteration
+            case AdaptiveQuadratic():
+                # As the penalty itself: a β that grows without bound stays a number.
+                compiled.kinds[i], compiled.largest[i] = GROWING, min(penalty.largest, sys.float_info.max)
+                compiled.tolerance[i], compiled.growth[i] = penalty.tolerance, penalty.growth
+                multipliers[i] = penalty.beta
             case Exact():
                 compiled.kinds[i], compiled.beta[i] = EXACT, penalty.beta
             case Lagrangian():
@@ -89,7 +103,10 @@ def penalties_of(penalties: Sequence[Penalty]) -> tuple[Penalties, FloatArray, F
                     compiled.growth_iterations[i], compiled.begun[i] = penalty.iterations, penalty.iteration
                 multipliers[i], peaks[i] = penalty.price, penalty.largest_violation
             case _:
-                raise InvalidSetting(f"The engine has no compiled form of the penalty {type(penalty).__name__}.")
+                raise InvalidSetting(
+                    f"The engine has no compiled form of the penalty {type(penalty).__name__}: it knows those of "
+                    "constrained_maxent.penalties. agents.PGP takes any penalty."
+                )
     return compiled, multipliers, peaks
 
 
@@ -107,6 +124,8 @@ def beta_of(penalties: Penalties, i: int, iteration: int) -> float:
 def slope(penalties: Penalties, i: int, beta: float, multiplier: float, peak: float, violation: float) -> float:
     """ℒ'(R) of constraint i; ``peak`` is the largest violation before this batch."""
     kind = penalties.kinds[i]
+    if kind == GROWING:
+        return 2.0 * multiplier * max(violation, 0.0)
     if kind == QUADRATIC:
         return 2.0 * beta * max(violation, 0.0)
     if kind == EXACT:
@@ -126,10 +145,12 @@ def stepped(penalties: Penalties, i: int, beta: float, multiplier: float, peak: 
     kind = penalties.kinds[i]
     if kind in (QUADRATIC, EXACT):
         return multiplier
+    largest: float = penalties.largest[i]
+    if kind == GROWING:
+        return min(multiplier * penalties.growth[i], largest) if violation > penalties.tolerance[i] else multiplier
     rate: float = penalties.learning_rate[i]
     if kind == ADAPTIVE:
         return max(multiplier + beta * violation / peak, 0.0) if peak > 0.0 else multiplier
     if rate < 0.0:
         rate = 2.0 * beta
-    largest: float = penalties.largest[i]
     return min(max(multiplier + rate * violation, 0.0), largest)

@@ -21,10 +21,10 @@ class TabularResult:
     Attributes:
         iterations: batches done, ``(n_runs,)``.
         transitions: steps taken in the MDP, ``(n_runs,)``.
-        diverged: the batch in which the gradient was no longer finite, -1 where it always was, ``(n_runs,)``. Such a
-            run stops there, with the θ that it had.
+        diverged: the batch in which the gradient or the step was no longer finite, -1 where they always were,
+            ``(n_runs,)``. Such a run stops there, with the θ that it had.
         theta: θ at the end, ``(n_runs, n_states, n_actions)``.
-        multipliers: μ of the penalties at the end, by constraint, each ``(n_runs,)``.
+        multipliers: μ of the penalties at the end, by constraint, each ``(n_runs,)``; β of an ``AdaptiveQuadratic``.
         snapshot_iterations: after how many batches the snapshots were taken, ``(n_snapshots,)``.
         snapshots: θ there, ``(n_runs, n_snapshots, n_states, n_actions)``.
         record_iterations: numbers of the recorded batches, ``(n_records,)``.
@@ -62,6 +62,6 @@ class TabularResult:
 
 
 def _policies(theta: FloatArray) -> FloatArray:
-    with np.errstate(invalid="ignore"):  # NaN where a run never came
+    with np.errstate(invalid="ignore", over="ignore"):  # NaN where a run never came; θ may be as large as floats get
         policies: FloatArray = softmax(theta, axis=-1)
     return policies

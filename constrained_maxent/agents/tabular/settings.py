@@ -11,9 +11,10 @@ from constrained_maxent.agents.tabular.schedules import Course, course_of
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.functionals import Entropy, Functional
 from constrained_maxent.occupancy import fresh_share
-from constrained_maxent.penalties import QuadraticContinuation
+from constrained_maxent.penalties import AdaptiveQuadratic, QuadraticContinuation
 from constrained_maxent.problem import Constraint, Problem
 from constrained_maxent.schedules import Geometric, Schedule
+from constrained_maxent.types import check_count, is_number
 
 Pairing = Literal["split", "same", "previous"]
 Optimizer = Literal["sgd", "normalised", "natural", "adam"]
@@ -34,7 +35,7 @@ class RunSettings:
     steps besides VR-PDPG (Ying et al., 2025), with ``proximal_weight`` the proximal point penalty method (Algorithm 2).
 
     Raises:
-        InvalidSetting: a value out of range.
+        InvalidSetting: a value out of range or of another kind.
 
     >>> RunSettings(seed=3, learning_rate=Geometric(0.03, 0.0005, 20_000), optimizer="adam").episodes_per_batch
     8
@@ -80,42 +81,40 @@ class RunSettings:
 
     def __post_init__(self) -> None:
         for name, kinds in (("pairing", Pairing), ("optimizer", Optimizer), ("baseline", Baseline)):
-            if getattr(self, name) not in get_args(kinds):
+            if not isinstance(getattr(self, name), str) or getattr(self, name) not in get_args(kinds):
                 raise InvalidSetting(f"{name}={getattr(self, name)!r} must be one of {', '.join(get_args(kinds))}.")
-        if isinstance(self.seed, bool) or not self.seed >= 0 or self.seed % 1:
-            raise InvalidSetting(f"seed={self.seed!r} must be a whole number of at least 0.")
-        least = 2 if self.pairing == "split" else 1
-        if not self.episodes_per_batch >= least or self.episodes_per_batch % 1:
-            raise InvalidSetting(
-                f"episodes_per_batch={self.episodes_per_batch!r} must be a whole number of at least {least}"
-                f"{': split needs two halves' if least == 2 else ''}."
-            )
-        if isinstance(self.inner_iterations, bool) or not self.inner_iterations >= 1 or self.inner_iterations % 1:
-            raise InvalidSetting(f"inner_iterations={self.inner_iterations!r} must be a whole number of at least 1.")
+        check_count("seed", self.seed, least=0)
+        if check_count("episodes_per_batch", self.episodes_per_batch) == 1 and self.pairing == "split":
+            raise InvalidSetting("episodes_per_batch=1 must be at least 2: split needs two halves.")
+        check_count("inner_iterations", self.inner_iterations)
+        problem = self.problem()  # checks the parts and their names
         _check("memory", self.memory, 0.0, 1.0)
         _check("damping", self.damping, math.ulp(0.0), math.inf)
         for weight in _ends(self.momentum):
-            if isinstance(weight, bool) or not 0.0 < weight <= 1.0:
+            if not (is_number(weight) and 0.0 < weight <= 1.0):
                 raise InvalidSetting(f"momentum={weight!r} must lie above 0 and not above 1.")
         if self.uses_momentum and self.memory != 0.0:
             raise InvalidSetting("memory= and momentum= both carry λ̂ from batch to batch: choose one of them.")
-        if isinstance(self.importance_bound, bool) or not 1.0 <= self.importance_bound < math.inf:
+        if not (is_number(self.importance_bound) and 1.0 <= self.importance_bound < math.inf):
             raise InvalidSetting(f"importance_bound={self.importance_bound!r} must be a finite number of at least 1.")
-        if self.proximal_weight is not None and not 0.0 <= self.proximal_weight < math.inf:
-            raise InvalidSetting(f"proximal_weight={self.proximal_weight!r} must be a finite number of at least 0.")
+        if self.proximal_weight is not None and not (
+            is_number(self.proximal_weight) and 0.0 <= self.proximal_weight < math.inf
+        ):
+            raise InvalidSetting(
+                f"proximal_weight={self.proximal_weight!r} must be a finite number of at least 0, or None."
+            )
         _check("learning_rate", self.learning_rate, math.ulp(0.0), math.inf)
         if self.beta is not None:
             _check("beta", self.beta, math.ulp(0.0), math.inf)
-            for name, constraint in self.constraints.items():
-                if isinstance(constraint.penalty, QuadraticContinuation):
+            for name, constraint in problem.constraints.items():
+                if isinstance(constraint.penalty, (QuadraticContinuation, AdaptiveQuadratic)):
                     raise InvalidSetting(
-                        f"beta= is given, but the penalty of {name!r} has a schedule: give one of them."
+                        f"beta= is given, but the penalty of {name!r} has a schedule or a rule: give one of them."
                     )
                 if not hasattr(constraint.penalty, "beta"):
                     raise InvalidSetting(f"beta= is given, but the penalty of {name!r} has none: leave it out.")
         if self.projection_radius is not None:
             _check("projection_radius", self.projection_radius, math.ulp(0.0), math.inf)
-        self.problem()  # checks the names
 
     @property
     def uses_momentum(self) -> bool:
@@ -124,10 +123,7 @@ class RunSettings:
 
     def problem(self) -> Problem:
         """Objective and constraints as the single place that adds them up knows them."""
-        problem = Problem(self.objective)
-        for name, constraint in self.constraints.items():
-            problem.add_constraint(name, constraint)
-        return problem
+        return Problem.of(self.objective, self.constraints)
 
 
 class Hyperparameters(NamedTuple):
@@ -195,7 +191,7 @@ def hyperparameters_of(settings: RunSettings) -> Hyperparameters:
 
 def _check(name: str, schedule: Schedule, least: float, bound: float) -> None:
     for value in _ends(schedule):
-        if isinstance(value, bool) or not least <= value < bound:
+        if not (is_number(value) and least <= value < bound):
             limits = f"lie in [0, {bound:g})" if least == 0.0 else "be a finite number above 0"
             raise InvalidSetting(f"{name}={value!r} must {limits}.")
 

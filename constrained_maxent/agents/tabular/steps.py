@@ -85,6 +85,18 @@ def natural_step(
             theta[s, a] = min(max(theta[s, a] + learning_rate * direction, -radius), radius)
 
 
+@inner
+def is_finite(theta: FloatArray, touched: Flags) -> bool:
+    """Whether all numbers in the touched rows are."""
+    n_states, n_actions = theta.shape
+    residue = 0.0
+    for s in range(n_states):
+        if touched[s]:
+            for a in range(n_actions):
+                residue += theta[s, a] * 0.0  # NaN, if this is infinite or NaN; without a branch it costs nothing
+    return residue == 0.0
+
+
 def _make_natural_table_step(digest: str) -> Callable[..., None]:
     def natural_table_step(
         theta: FloatArray, gradient: FloatArray, visits: FloatArray, damping: float, learning_rate: float

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from constrained_maxent.agents.tabular.dynamics import Dynamics
 from constrained_maxent.agents.tabular.kernel import DIVERGED, ITERATION, STEPS, State, Trace
 from constrained_maxent.agents.tabular.multipliers import ADAPTIVE, Penalties, penalties_of
 from constrained_maxent.agents.tabular.result import TabularResult
@@ -56,13 +57,29 @@ def fingerprint(prepared: Sequence[PreparedRun]) -> str:
     return digest.hexdigest()
 
 
+def fingerprint_of_dynamics(dynamics: Dynamics) -> str:
+    """A digest of the MDP: moves, start, and the weights of its steps, which discount, horizon and scale give."""
+    digest = hashlib.sha256()
+    for entry in dynamics:
+        digest.update(np.asarray(entry).tobytes())
+    return digest.hexdigest()
+
+
+def scratch_bytes(dynamics: Dynamics, hyper: Hyperparameters) -> int:
+    """What a thread takes to work on a run: a batch's cells, and a dozen tables; with momentum half as many more."""
+    n_cells = dynamics.n_states * dynamics.n_actions
+    tables = (18 if hyper.use_momentum else 12) * n_cells
+    return hyper.n_episodes * (4 * len(dynamics.weights) + 20) + 8 * tables
+
+
 class Store:
     """Arrays with the run as first axis, and the views that the compiled code works on.
 
     Args:
         prepared: the runs.
         names: of the constraints.
-        shape: (n_states, n_actions).
+        dynamics: the MDP.
+        threads: how many runs are worked on at a time.
         snapshot_every, record_every: batches between entries; 0 for none.
         memory_limit: most memory for all arrays together [bytes].
 
@@ -74,17 +91,26 @@ class Store:
         self,
         prepared: Sequence[PreparedRun],
         names: Sequence[str],
-        shape: tuple[int, int],
+        dynamics: Dynamics,
         *,
+        threads: int,
         snapshot_every: int,
         record_every: int,
-        memory_limit: int,
+        memory_limit: float,
     ) -> None:
-        self.names, self.shape = tuple(names), shape
+        self.names, self.shape = tuple(names), (dynamics.n_states, dynamics.n_actions)
+        shape = self.shape
         self.n_runs, self.n_cells = len(prepared), shape[0] * shape[1]
         self.snapshot_every, self.record_every = snapshot_every, record_every
         self._memory_limit = memory_limit
-        self._fingerprint = fingerprint(prepared)
+        largest = sorted((scratch_bytes(dynamics, run.hyper) for run in prepared), reverse=True)
+        self._scratch = sum(largest[:threads])
+        self._origin = {
+            "fingerprint": fingerprint(prepared),
+            "dynamics": fingerprint_of_dynamics(dynamics),
+            "snapshot_every": snapshot_every,
+            "record_every": record_every,
+        }
         # What only some kinds of step carry exists for the runs that take them.
         adam = np.array([run.hyper.optimizer == ADAM for run in prepared])
         momentum = np.array([bool(run.hyper.use_momentum) for run in prepared])
@@ -131,11 +157,13 @@ class Store:
     def _require_memory(self, *, n_snapshots: int, n_records: int) -> None:
         tables = (2 + n_snapshots) * self.n_runs + sum(int(users.sum()) for users in self._users.values())
         numbers = tables * self.n_cells + self.n_runs * n_records * (1 + 2 * len(self.names))
-        if 8 * numbers > self._memory_limit:
+        needed = 8 * numbers + self._scratch
+        if needed > self._memory_limit:
             raise InvalidSetting(
                 f"{self.n_runs} runs with {n_snapshots} snapshots and {n_records} records each need "
-                f"{8 * numbers / 2**30:.3g} GiB, more than memory_limit allows ({self._memory_limit / 2**30:.3g} GiB): "
-                "take fewer runs at a time, or a larger snapshot_every= or record_every=."
+                f"{needed / 2**30:.3g} GiB, of which {self._scratch / 2**30:.3g} for the batches under way: more than "
+                f"memory_limit allows ({self._memory_limit / 2**30:.3g} GiB). Take fewer runs at a time, fewer "
+                "threads= or episodes_per_batch, or a larger snapshot_every= or record_every=."
             )
 
     def state(self, i: int) -> State:
@@ -199,18 +227,17 @@ class Store:
     )  # fmt: skip
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything as arrays, copied, and a fingerprint of the settings."""
+        """Everything as arrays, copied, and what they belong to: digests of settings and MDP, and the intervals."""
         arrays = {name: getattr(self, name) for name in self._ARRAYS} | self.optional
-        return {"fingerprint": self._fingerprint, **{name: array.copy() for name, array in arrays.items()}}
+        return {**self._origin, **{name: array.copy() for name, array in arrays.items()}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Put back what ``state_dict`` returned.
 
         Raises:
-            CheckpointMismatch: the arrays belong to other runs or another MDP. Nothing is changed then.
+            CheckpointMismatch: the arrays belong to other runs, another MDP or other intervals. Nothing is changed.
         """
-        if str(state.get("fingerprint")) != self._fingerprint:
-            raise CheckpointMismatch("The state belongs to runs with other settings: build the engine with the same.")
+        self._require_same_origin(state)
         arrays: dict[str, Any] = {}
         for name in (*self._ARRAYS, *self.optional):
             mine = self.optional[name] if name in self.optional else getattr(self, name)
@@ -228,6 +255,17 @@ class Store:
                 self.optional[name] = array
             else:
                 setattr(self, name, array)
+
+    def _require_same_origin(self, state: Mapping[str, Any]) -> None:
+        belongs = {
+            "fingerprint": "to runs with other settings",
+            "dynamics": "to another MDP, or to another discount, horizon or scale of it",
+            "snapshot_every": "to an engine with another snapshot_every=",
+            "record_every": "to an engine with another record_every=",
+        }
+        for name, here in self._origin.items():
+            if name not in state or str(state[name]) != str(here):
+                raise CheckpointMismatch(f"The state belongs {belongs[name]}: build the engine with the same.")
 
 
 def _longer(array: FloatArray, length: int) -> FloatArray:

@@ -16,6 +16,7 @@ from constrained_maxent.agents.tabular.settings import RunSettings
 from constrained_maxent.agents.tabular.streams import stream_key, uniforms
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.occupancy import Scale, fresh_share
+from constrained_maxent.penalties import AdaptiveQuadratic
 from constrained_maxent.problem import Constraint, Evaluation, Problem
 from constrained_maxent.schedules import value_at
 from constrained_maxent.types import FloatArray, IntArray
@@ -33,12 +34,14 @@ class NumpyTwin:
     Attributes:
         theta: θ, ``(n_states, n_actions)``.
         occupancy: λ̂, ``(n_states, n_actions)``.
+        diverged: the batch in which gradient or step were no longer finite, -1 where they always were; then it stops.
         objective, constraints, slopes: F(λ̂), R(λ̂) and ℒ'(R) of every batch so far, the latter two by name.
     """
 
     mdp: FiniteMDP
     settings: RunSettings
     scale: Scale = "normalised"
+    diverged: int = field(init=False, default=-1)
     objective: list[float | None] = field(init=False, default_factory=list)
     constraints: dict[str, list[float]] = field(init=False)
     slopes: dict[str, list[float]] = field(init=False)
@@ -64,14 +67,20 @@ class NumpyTwin:
 
     @property
     def multipliers(self) -> dict[str, float]:
-        """μ of the penalties that have one, by name."""
+        """μ of the penalties that have one, by name, and β of one that adapts."""
         penalties = {name: constraint.penalty for name, constraint in self._problem.constraints.items()}
-        return {name: penalty.multiplier for name, penalty in penalties.items() if hasattr(penalty, "multiplier")}
+        multipliers = {
+            name: penalty.multiplier for name, penalty in penalties.items() if hasattr(penalty, "multiplier")
+        }
+        growing = {name: penalty.beta for name, penalty in penalties.items() if isinstance(penalty, AdaptiveQuadratic)}
+        return multipliers | growing
 
     def run(self, iterations: int) -> NumpyTwin:
         """Do so many further batches."""
         for _ in range(iterations):
-            self._iterate(len(self.objective))
+            if self.diverged < 0:
+                with np.errstate(over="ignore", invalid="ignore"):  # told by ``diverged``
+                    self._iterate(len(self.objective))
         return self
 
     def _iterate(self, k: int) -> None:
@@ -87,6 +96,8 @@ class NumpyTwin:
         else:
             evaluation = self._estimate(cells[:, : half or None], k)
             self._ascend(cells[:, half:], evaluation, k)
+        if self.diverged >= 0:
+            return
         self._previous_theta = self._sampled_theta
         self.objective.append(evaluation.objective)
         for name, violation in evaluation.constraints.items():
@@ -159,7 +170,11 @@ class NumpyTwin:
             if self._updates % settings.inner_iterations == 0:
                 self._centre = self.theta
             gradient = gradient - settings.proximal_weight * (self.theta - self._centre)
-        self._step(gradient, value_at(settings.learning_rate, k))
+        theta = self._step(gradient, value_at(settings.learning_rate, k))
+        if np.isfinite(gradient).all() and np.isfinite(theta).all():
+            self.theta = theta
+        else:
+            self.diverged = k
 
     def _gradient(
         self, cells: IntArray, theta: FloatArray, reward: FloatArray, episode_weights: FloatArray
@@ -175,7 +190,8 @@ class NumpyTwin:
         np.add.at(gradient, states, (returns * episode_weights)[took][:, None] * score / cells.shape[1])
         return gradient
 
-    def _step(self, gradient: FloatArray, learning_rate: float) -> None:
+    def _step(self, gradient: FloatArray, learning_rate: float) -> FloatArray:
+        """Where θ goes."""
         direction = gradient
         self._updates += 1
         match self.settings.optimizer:
@@ -189,7 +205,8 @@ class NumpyTwin:
             case "natural":
                 direction = np.array([self._natural(s, row) for s, row in enumerate(gradient)])
         radius = self.settings.projection_radius or np.inf
-        self.theta = np.clip(self.theta + learning_rate * direction, -radius, radius)
+        theta: FloatArray = np.clip(self.theta + learning_rate * direction, -radius, radius)
+        return theta
 
     def _natural(self, state: int, gradient: FloatArray) -> FloatArray:
         """(F + δ)⁻¹ g in one state, by solving the linear system."""

@@ -92,7 +92,7 @@ def run_study(
         InvalidRun: the folder holds this study at another scale or with other settings, or a damaged file.
     """
     files = StudyFiles(folder, study.name)
-    design = json.loads(json.dumps({"scale": asdict(scale), "study": asdict(study)}))
+    design = _design(study, scale)
     if files.about.exists():
         if _read_json(files.about)["design"] != design:
             raise InvalidRun(f"{files.about} belongs to another scale or other settings: take another --out.")
@@ -131,7 +131,8 @@ def _train(
     ]
     every = scale.snapshot_every(study)
     engine = TabularEngine(place.mdp, runs, scale=OCCUPANCY, snapshot_every=every, threads=threads)
-    before = _load(engine, files.checkpoint)
+    design = json.dumps(_design(study, scale))
+    before = _load(engine, files.checkpoint, design)
     begun = saved = time.perf_counter()
 
     def watch(engine: TabularEngine, at: EngineProgress) -> None:
@@ -143,7 +144,7 @@ def _train(
             saved = time.perf_counter()
 
     def save() -> None:
-        state = {**engine.state_dict(), "seconds": before + time.perf_counter() - begun, "every": every}
+        state = {**engine.state_dict(), "seconds": before + time.perf_counter() - begun, "design": design}
         with replacing(files.checkpoint) as path, path.open("wb") as file:
             np.savez(file, **state)
 
@@ -155,11 +156,18 @@ def _train(
     return result, before
 
 
-def _load(engine: TabularEngine, path: Path) -> float:
+def _design(study: Study, scale: Scale) -> Any:
+    """What determines a study's rows, as plain data."""
+    return json.loads(json.dumps({"scale": asdict(scale), "study": asdict(study)}))
+
+
+def _load(engine: TabularEngine, path: Path, design: str) -> float:
     if not path.exists():
         return 0.0
     try:
         with np.load(path) as state:
+            if str(state["design"]) != design:
+                raise CheckpointMismatch("it belongs to another scale or other settings")
             engine.load_state_dict(state)
             return float(state["seconds"])
     except (CheckpointMismatch, BadZipFile, ValueError, KeyError, EOFError) as error:

@@ -1,7 +1,9 @@
 """The engine as its users meet it: independence of runs, interruptions, records, degenerate and wrong input."""
 
+import time
 from dataclasses import replace
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -9,8 +11,10 @@ from constrained_maxent.agents.tabular import EngineProgress, Geometric, RunSett
 from constrained_maxent.errors import CheckpointMismatch, InvalidData, InvalidSetting
 from constrained_maxent.functionals import Autograd, Entropy, LinearCost
 from constrained_maxent.oracle import TabularMDP
-from constrained_maxent.penalties import Lagrangian, Quadratic
+from constrained_maxent.penalties import AdaptiveQuadratic, Lagrangian, Quadratic
 from constrained_maxent.problem import Constraint
+
+STEEP = LinearCost(100.0 * np.random.default_rng(0).normal(size=(5, 3)))
 
 
 def assorted_runs(constraints):
@@ -92,6 +96,35 @@ def test_the_callback_sees_progress_and_can_end_it(ending_mdp):
     assert all(isinstance(progress, EngineProgress) and progress.target == 50 for progress in seen)
     assert seen[-1].transitions == result.transitions.sum()
     assert result.iterations.tolist() == [20] * 3
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "normalised", "natural", "adam"])
+@pytest.mark.parametrize("momentum", [1.0, 0.4])
+def test_results_do_not_depend_on_the_length_of_chunks(ending_mdp, constraints, optimizer, momentum):
+    settings = RunSettings(constraints=constraints, optimizer=optimizer, momentum=momentum, pairing="previous")
+
+    def engine():
+        return TabularEngine(ending_mdp, [settings, replace(settings, seed=1)], snapshot_every=7, record_every=2)
+
+    whole = engine().run(40, chunk_iterations=40)
+    require_equal(engine().run(40, chunk_iterations=1), whole)
+    require_equal(engine().run(40), whole)
+
+
+def test_on_a_large_state_space_progress_does_not_wait():
+    """10,000 cells and 100 transitions a batch: what takes the time is the cells. 8 s of batches, seen in pieces."""
+    mdp = TabularMDP.random(2500, 4, seed=0, discount=0.99, branching=2, horizon=100)
+    engine = TabularEngine(mdp, [RunSettings(episodes_per_batch=1, optimizer="adam")])
+    engine.run(1)
+    seen, begun = [], time.perf_counter()
+
+    def callback(engine, progress):
+        seen.append(progress.iterations)
+        return time.perf_counter() - begun < 1.0
+
+    engine.run(10**7, callback=callback)
+    assert len(seen) > 1
+    assert time.perf_counter() - begun < 5.0
 
 
 def test_records_and_snapshots_say_when(lake):
@@ -184,6 +217,27 @@ def test_a_diverged_run_stops_and_leaves_the_others_alone(ending_mdp):
     np.testing.assert_array_equal(alone.theta[0], result.theta[0])
 
 
+@pytest.mark.parametrize("optimizer", ["sgd", "natural", "adam"])
+def test_a_step_that_overflows_is_not_taken(ending_mdp, optimizer):
+    """Steps of 1e308: sooner or later θ would be infinite. It stays where it was, as without the batches from there."""
+    settings = RunSettings(objective=STEEP, learning_rate=1e308, optimizer=optimizer, seed=1)
+    result = TabularEngine(ending_mdp, [settings]).run(60)
+    (last,) = result.diverged
+    assert 0 <= last < 60
+    assert result.iterations.tolist() == [last]
+    assert np.isfinite(result.theta).all()
+    assert np.isfinite(result.policies).all()
+    np.testing.assert_array_equal(TabularEngine(ending_mdp, [settings]).run(last).theta, result.theta)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "natural"])
+def test_a_projection_brings_steps_that_overflow_back(ending_mdp, optimizer):
+    settings = RunSettings(objective=STEEP, learning_rate=1e308, optimizer=optimizer, seed=1, projection_radius=5.0)
+    result = TabularEngine(ending_mdp, [settings]).run(20)
+    assert result.diverged.tolist() == [-1]
+    assert np.abs(result.theta).max() == 5.0
+
+
 def test_more_runs_than_memory(ending_mdp):
     runs = [RunSettings(seed=seed) for seed in range(100)]
     with pytest.raises(InvalidSetting, match="memory_limit"):
@@ -192,6 +246,16 @@ def test_more_runs_than_memory(ending_mdp):
     with pytest.raises(InvalidSetting, match="snapshot_every"):
         engine.run(1000)
     assert engine.run(2).iterations.tolist() == [2] * 100
+
+
+def test_batches_larger_than_memory(ending_mdp):
+    """A cell is 4 bytes, and there are 7 steps: 10**10 episodes take 260 GiB, as many as threads at a time."""
+    with pytest.raises(InvalidSetting, match=r"episodes_per_batch"):
+        TabularEngine(ending_mdp, [RunSettings(episodes_per_batch=10**10)])
+    runs = [RunSettings(seed=seed, episodes_per_batch=1000) for seed in range(2)]
+    assert TabularEngine(ending_mdp, runs, threads=1, memory_limit=60_000).run(1).iterations.tolist() == [1, 1]
+    with pytest.raises(InvalidSetting, match="threads"):
+        TabularEngine(ending_mdp, runs, threads=2, memory_limit=60_000)
 
 
 # Wrong input.
@@ -224,12 +288,42 @@ def test_more_runs_than_memory(ending_mdp):
         {"beta": -1.0},
         {"projection_radius": 0.0},
         {"beta": 1.0, "constraints": {"cost": Constraint(LinearCost([[1.0]]), Lagrangian(0.1))}},
+        {"beta": 1.0, "constraints": {"cost": Constraint(LinearCost([[1.0]]), AdaptiveQuadratic(0.1))}},
         {"constraints": {"no name": Constraint(LinearCost([[1.0]]), Quadratic(0.1))}},
     ],
     ids=str,
 )
 def test_settings_out_of_range(settings):
     with pytest.raises(InvalidSetting):
+        RunSettings(**settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        *(
+            {name: wrong}
+            for name in ("seed", "episodes_per_batch", "inner_iterations")
+            for wrong in (None, "8", True, 3.0)
+        ),
+        *(
+            {name: wrong}
+            for name in ("memory", "learning_rate", "damping", "momentum", "importance_bound")
+            for wrong in (None, "1", True)
+        ),
+        *({name: wrong} for name in ("beta", "proximal_weight", "projection_radius") for wrong in ("1", True)),
+        *({name: ["none"]} for name in ("pairing", "optimizer", "baseline")),
+        {"objective": "entropy"},
+        {"constraints": None},
+        {"constraints": [1]},
+        {"constraints": {"cost": LinearCost([[1.0]])}},
+        {"constraints": {"cost": Constraint(LinearCost([[1.0]]), 0.1)}},
+        {"constraints": {"cost": Constraint("cost", Quadratic(0.1))}, "beta": 1.0},
+    ],
+    ids=str,
+)
+def test_settings_of_another_kind(settings):
+    with pytest.raises(InvalidSetting, match=next(iter(settings)).rstrip("s")):
         RunSettings(**settings)
 
 
@@ -243,6 +337,11 @@ def test_schedules_out_of_range(arguments):
     ("runs", "options", "error"),
     [
         ([], {}, InvalidSetting),
+        (RunSettings(), {}, InvalidSetting),
+        ([RunSettings(), 1], {}, InvalidSetting),
+        ([RunSettings()], {"threads": "2"}, InvalidSetting),
+        ([RunSettings()], {"snapshot_every": True}, InvalidSetting),
+        ([RunSettings()], {"memory_limit": None}, InvalidSetting),
         ([RunSettings()], {"threads": 0}, InvalidSetting),
         ([RunSettings()], {"snapshot_every": 0}, InvalidSetting),
         ([RunSettings()], {"record_every": 1.5}, InvalidSetting),
@@ -252,14 +351,26 @@ def test_schedules_out_of_range(arguments):
         ([RunSettings(objective=LinearCost([[1.0]]))], {}, InvalidData),
         ([RunSettings(), RunSettings(constraints={"a": Constraint(Entropy(), Quadratic(1.0))})], {}, InvalidSetting),
     ],
-    ids=["no runs", "threads", "snapshots", "records", "smoothing", "autograd", "observed", "size", "names"],
+    ids=[
+        *("no runs", "one run", "no settings", "threads of text", "true", "no limit"),
+        *("threads", "snapshots", "records", "smoothing", "autograd", "observed", "size", "names"),
+    ],
 )
 def test_engines_that_cannot_be(ending_mdp, runs, options, error):
     with pytest.raises(error):
         TabularEngine(ending_mdp, runs, **options)
 
 
-@pytest.mark.parametrize("iterations", [-1, 1.5, True, float("nan")])
+def test_runs_from_a_generator(ending_mdp):
+    assert len(TabularEngine(ending_mdp, (RunSettings(seed=seed) for seed in range(3))).run(2).theta) == 3
+
+
+def test_an_environment_is_no_mdp():
+    with pytest.raises(InvalidSetting, match=r"TabularMDP.from_env"):
+        TabularEngine(gym.make("SafeFrozenLake-v0"), [RunSettings()])
+
+
+@pytest.mark.parametrize("iterations", [-1, 1.5, True, float("nan"), "5", None])
 def test_iterations_out_of_range(ending_mdp, iterations):
     engine = TabularEngine(ending_mdp, [RunSettings()])
     with pytest.raises(InvalidSetting):
@@ -288,6 +399,32 @@ def test_the_state_of_other_runs_is_refused(ending_mdp):
         with pytest.raises(CheckpointMismatch):
             mine.load_state_dict({key: value for key, value in mine.state_dict().items() if key != name})
     np.testing.assert_array_equal(mine.result().theta, before.theta)
+
+
+def test_the_state_of_another_mdp_or_of_other_intervals_is_refused(ending_mdp):
+    """All have as many states, actions, steps and runs."""
+
+    def engine(mdp, scale="normalised", snapshot_every=1, record_every=1):
+        return TabularEngine(
+            mdp, [RunSettings()], scale=scale, snapshot_every=snapshot_every, record_every=record_every
+        )
+
+    mine = engine(ending_mdp)
+    before = mine.run(3)
+    moves = replace(ending_mdp, initial=ending_mdp.initial[::-1].copy())
+    others = {
+        "another MDP": engine(moves),
+        "discount": engine(replace(ending_mdp, discount=0.5)),
+        "scale": engine(ending_mdp, scale="truncated"),
+        "snapshot_every": engine(ending_mdp, snapshot_every=2),
+        "record_every": engine(ending_mdp, record_every=None),
+    }
+    for difference, other in others.items():
+        for there, here in ((mine, other), (other, mine)):
+            with pytest.raises(CheckpointMismatch, match=difference):
+                here.load_state_dict(there.state_dict())
+    require_equal(mine.result(), before)
+    engine(ending_mdp).load_state_dict(mine.state_dict())
 
 
 def test_the_state_survives_a_file(ending_mdp, constraints, tmp_path):

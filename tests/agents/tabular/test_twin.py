@@ -6,10 +6,17 @@ import pytest
 from constrained_maxent.agents.tabular import Geometric, RunSettings, TabularEngine
 from constrained_maxent.agents.tabular.twin import NumpyTwin
 from constrained_maxent.functionals import Entropy, KLDivergence, L2Distance, LinearCost
-from constrained_maxent.penalties import AdaptiveLagrangian, AugmentedLagrangian, Quadratic, QuadraticContinuation
+from constrained_maxent.penalties import (
+    AdaptiveLagrangian,
+    AdaptiveQuadratic,
+    AugmentedLagrangian,
+    Quadratic,
+    QuadraticContinuation,
+)
 from constrained_maxent.problem import Constraint
 
 REFERENCE = np.random.default_rng(3).dirichlet(np.ones(15)).reshape(5, 3)
+STEEP = LinearCost(100.0 * np.random.default_rng(0).normal(size=(5, 3)))
 
 
 def require_equal(mdp, settings, *, iterations=15, scale="normalised"):
@@ -83,6 +90,9 @@ def test_penalties_that_change_by_themselves(ending_mdp, pairing):
         "has grown a while": (0.01, QuadraticContinuation(0.5, 20.0, 20, iteration=13)),
         "adapts": (0.03, AdaptiveLagrangian(0.5)),
         "has adapted": (0.03, AdaptiveLagrangian(0.2, 3.0, 20, price=1.5, largest_violation=0.05, iteration=2)),
+        "grows by violations": (0.03, AdaptiveQuadratic(0.01, beta=0.5, growth=1.5)),
+        "has grown as it may": (0.01, AdaptiveQuadratic(1e-4, beta=0.5, growth=3.0, largest=6.0)),
+        "need not grow": (9.0, AdaptiveQuadratic(0.01, beta=0.7)),
         "is kept": (9.0, AdaptiveLagrangian(price=0.7, largest_violation=0.5)),
     }
     constraints = {
@@ -94,6 +104,20 @@ def test_penalties_that_change_by_themselves(ending_mdp, pairing):
     multiplier = TabularEngine(ending_mdp, [settings]).run(25).multipliers
     assert 0.0 <= multiplier["is_kept"][0] < 0.7 / 0.5  # it was never violated here
     assert multiplier["has_adapted"][0] != 1.5 / 0.05
+    assert multiplier["grows_by_violations"][0] > 0.5
+    assert multiplier["has_grown_as_it_may"][0] == 6.0
+    assert multiplier["need_not_grow"][0] == 0.7
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "natural"])
+@pytest.mark.parametrize("pairing", ["same", "previous"])
+def test_steps_that_overflow(ending_mdp, optimizer, pairing):
+    """Both stop in the same batch, at the same θ."""
+    settings = RunSettings(objective=STEEP, learning_rate=1e308, optimizer=optimizer, pairing=pairing, seed=1)
+    result = TabularEngine(ending_mdp, [settings]).run(60)
+    twin = NumpyTwin(ending_mdp, settings).run(60)
+    assert result.diverged.tolist() == [twin.diverged] != [-1]
+    np.testing.assert_allclose(result.theta[0], twin.theta, rtol=1e-6)
 
 
 def test_the_grid_of_the_paper(lake):

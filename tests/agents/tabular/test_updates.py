@@ -12,6 +12,7 @@ from constrained_maxent.functionals import LinearCost
 from constrained_maxent.oracle import TabularMDP
 from constrained_maxent.penalties import (
     AdaptiveLagrangian,
+    AdaptiveQuadratic,
     AugmentedLagrangian,
     Exact,
     Lagrangian,
@@ -126,7 +127,7 @@ def test_going_on_with_penalties_that_change(ending_mdp, constraints):
     functional = constraints["cost"].functional
     runs = [
         RunSettings(constraints={"cost": Constraint(functional, penalty)}, learning_rate=0.2)
-        for penalty in (QuadraticContinuation(0.1, 9.0, 40), AdaptiveLagrangian(2.0))
+        for penalty in (QuadraticContinuation(0.1, 9.0, 40), AdaptiveLagrangian(2.0), AdaptiveQuadratic(0.01))
     ]
     first, second = TabularEngine(ending_mdp, runs), TabularEngine(ending_mdp, runs)
     first.run(20)
@@ -148,6 +149,7 @@ def test_beta_and_a_schedule_of_it(constraints):
         Exact(0.7),
         Lagrangian(0.1, multiplier=0.4, largest=2.0),
         AugmentedLagrangian(0.5, learning_rate=0.2, multiplier=0.6),
+        AdaptiveQuadratic(0.1, beta=0.6),
         AdaptiveLagrangian(0.7),
         AdaptiveLagrangian(0.7, 7.0, 5, price=0.4, largest_violation=1.5, iteration=2),
     ],

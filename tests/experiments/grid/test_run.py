@@ -145,6 +145,26 @@ def test_a_checkpoint_of_other_runs_is_named(tmp_path):
         run_study(FIG1, SMALL, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("study", "scale"),
+    [
+        (replace(FIG1, snapshots=2 * FIG1.snapshots), SMALL),
+        (replace(FIG1, draws_policies=not FIG1.draws_policies), SMALL),
+        (FIG1, replace(SMALL, iterations=SMALL.iterations + 1)),
+    ],
+    ids=["snapshots", "policies", "iterations"],
+)
+def test_a_checkpoint_of_another_design_is_named(tmp_path, monkeypatch, study, scale):
+    with monkeypatch.context() as patched:
+        patched.setattr(run, "_evaluate", lambda *arguments: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            run_study(FIG1, SMALL, tmp_path)
+    kept = StudyFiles(tmp_path, "fig1").checkpoint.read_bytes()
+    with pytest.raises(InvalidRun, match="cannot be continued"):
+        run_study(study, scale, tmp_path)
+    assert StudyFiles(tmp_path, "fig1").checkpoint.read_bytes() == kept
+
+
 @pytest.mark.parametrize("text", ["", "study,method\n", "a,b,c\n1,2,3\n"])
 def test_damaged_rows_are_named(tmp_path, text):
     (tmp_path / "fig1.csv").write_text(text)
