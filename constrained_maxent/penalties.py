@@ -360,8 +360,8 @@ def penalty_from_config(config: Mapping[str, Any]) -> Penalty:
     """
     arguments = dict(config)
     name = arguments.pop("kind", None)
-    if name not in _KINDS:
-        raise InvalidSetting(f"{name!r} is no penalty; there are {', '.join(_KINDS)}.")
+    if not isinstance(name, str) or name not in _KINDS:
+        raise InvalidSetting(f"kind={name!r} is no penalty; there are {', '.join(_KINDS)}.")
     try:
         return _KINDS[name](**arguments)
     except TypeError as error:
