@@ -373,7 +373,7 @@ def penalty_from_config(config: Mapping[str, Any]) -> Penalty:
     """
     arguments = dict(config)
     name = arguments.pop("kind", None)
-    if name not in _KINDS:
+    if not isinstance(name, str) or name not in _KINDS:
         raise InvalidSetting(f"Unknown penalty {name!r}; choose from {', '.join(_KINDS)}.")
     try:
         return _KINDS[name](**arguments)

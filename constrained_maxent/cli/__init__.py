@@ -19,7 +19,7 @@ from tyro.constructors import (
     StructTypeInfo,
 )
 
-from constrained_maxent.cli.console import INTERRUPTED, console, errors
+from constrained_maxent.cli.console import INTERRUPTED, console, errors, terminating_as_interrupt
 from constrained_maxent.cli.evaluate import Evaluate
 from constrained_maxent.cli.problems import Plan, Solve
 from constrained_maxent.cli.reference import ReferenceCommand
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: command line without the program's name; ``sys.argv`` if not given.
 
     Returns:
-        0 if all went well, 2 for wrong input, 130 after Ctrl-C.
+        0 if all went well, 2 for wrong input, 130 after Ctrl-C or SIGTERM.
 
     Raises:
         SystemExit: with code 0 after help was printed, with 2 at options that do not exist or cannot be read.
@@ -107,7 +107,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             config=(tyro.conf.DisallowNone, tyro.conf.FlagCreatePairsOff),
             registry=_registry,
         )
-        return command.run(_names(arguments))
+        with terminating_as_interrupt():
+            return command.run(_names(arguments))
     except (ConstrainedMaxentError, OSError, DependencyNotInstalled) as error:
         errors.print(f"cmaxent: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         return 2

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
 from rich.console import Console
 
 INTERRUPTED = 130
-"""Exit code of a process that Ctrl-C ended, as shells have it."""
+"""Exit code of a process that Ctrl-C ended, as shells have it; also where SIGTERM asked for the same."""
 
 console = Console()
 errors = Console(stderr=True)
@@ -13,4 +19,23 @@ errors = Console(stderr=True)
 
 def number(value: float | None, digits: int = 4) -> str:
     """A figure for a table; empty if there is none."""
-    return "" if value is None else f"{value:z.{digits}f}"
+    return "" if value is None or math.isnan(value) else f"{value:z.{digits}f}"
+
+
+@contextmanager
+def terminating_as_interrupt() -> Iterator[None]:
+    """SIGTERM, which schedulers send, raises ``KeyboardInterrupt`` as Ctrl-C does: neither loses anything."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGTERM, interrupt)
+    except ValueError:  # not in the main thread, where signals do not arrive anyway
+        yield
+        return
+    try:
+        yield
+    finally:
+        if before is not None:  # None: not set from Python
+            signal.signal(signal.SIGTERM, before)

@@ -19,6 +19,7 @@ from constrained_maxent.experiments.control_study import (
     run_study,
     write_table,
 )
+from constrained_maxent.experiments.run_folder import require_folder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +41,7 @@ class ReproduceControl:
 
     def run(self, given: frozenset[str]) -> int:
         """Do it; the exit code."""
+        require_folder(self.out)
         for name in self.only or tuple(STUDIES):
             study, begun = STUDIES[name], time.perf_counter()
             folder = self.out / name

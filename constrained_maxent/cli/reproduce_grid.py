@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +20,14 @@ from constrained_maxent.experiments.grid.analysis import (
     stationary_optimum,
     unconstrained_violation,
 )
-from constrained_maxent.experiments.grid.claims import claims
+from constrained_maxent.experiments.grid.claims import Claim, claims, judgements
 from constrained_maxent.experiments.grid.draw import draw_study
-from constrained_maxent.experiments.grid.mixtures import frank_wolfe_points
+from constrained_maxent.experiments.grid.mixtures import MixturePoint, frank_wolfe_course
 from constrained_maxent.experiments.grid.reach import SHARES, reaches
-from constrained_maxent.experiments.grid.run import Row, StudyFiles, run_study, write_csv
+from constrained_maxent.experiments.grid.run import Row, StudyFiles, run_study
+from constrained_maxent.experiments.grid.search import KEPT_VIOLATION, search_results
 from constrained_maxent.experiments.grid.sweep import SCALES, Scale, ScaleName, Study, chosen
+from constrained_maxent.experiments.grid.tables import WITHOUT_PARQUET, can_write_parquet, write_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,13 +74,23 @@ class ReproduceGrid:
             files = StudyFiles(folder, study.name)
             found = courses(rows)
             summaries = [course.summary() for course in found]
-            write_csv(files.summary, summaries)
-            paths = [files.rows, files.summary, *draw_study(study, scale, rows, folder)]
+            judged = claims(summaries)
+            paths = [files.rows, *write_table(files.summary, summaries)]
+            if judged:
+                paths += write_table(files.claims, judgements(study.name, scale.name, judged))
+            mixtures: list[MixturePoint] = []
             if study.name == "methods":
-                paths.extend(_compare(study, scale, found, folder))
-            _print(study, summaries, time.perf_counter() - begun)
+                mixtures = frank_wolfe_course(study.world, files.mixtures, iterations=min(scale.iterations, 400))
+                paths += [files.mixtures, *_compare(study, found, mixtures, files)]
+            if study.name.startswith("primal-dual"):
+                paths += _print_search(summaries, files)
+            paths += draw_study(study, scale, rows, folder, mixtures=mixtures)
+            _print(study, scale, summaries, judged, time.perf_counter() - begun)
             for path in paths:
-                console.print(str(path), soft_wrap=True)
+                if path.suffix != ".parquet":
+                    console.print(str(path), soft_wrap=True)
+        if not can_write_parquet():
+            console.print(WITHOUT_PARQUET, markup=False, highlight=False, soft_wrap=True)
         return 0
 
     def _rows(self, study: Study, scale: Scale, folder: Path) -> list[Row]:
@@ -106,32 +119,57 @@ _COLUMNS = (
 )
 
 
-def _compare(study: Study, scale: Scale, found: list[Course], folder: Path) -> list[Path]:
+def _compare(study: Study, found: list[Course], mixtures: list[MixturePoint], files: StudyFiles) -> list[Path]:
     """When each method comes close to the optimum, and Frank–Wolfe, which knows the dynamics; written and printed."""
     best, free = stationary_optimum(study.world, 0.0), unconstrained_violation(study.world)
     when = reaches(found, optimum=best, scale=free)
-    mixtures = frank_wolfe_points(study.world, iterations=min(scale.iterations, 400))
     table = Table(Column("method", no_wrap=True), title="transitions until all seeds are, and stay, within")
     for share in SHARES:
         table.add_column(f"{100 * share:g} %", justify="right")
     for course in found:
         mine = [reach.transitions for reach in when if reach.method == course.first.method]
-        table.add_row(course.first.method, *(f"{1e-3 * transitions:,.0f} k" for transitions in mine))
+        table.add_row(course.first.method, *(f"{1e-3 * n:,.0f} k" if math.isfinite(n) else "never" for n in mine))
     console.print(table)
     console.print(f"Of entropy {best:.4f}, and of the unconstrained {study.constraint} {free:.2f}.", highlight=False)
-    for point in mixtures:
+    for point in {point.densities: point for point in mixtures}.values():  # of each the last
         console.print(
             f"Frank–Wolfe, {point.densities} densities, known dynamics, a mixture of {point.policies} time-dependent "
             f"policies: {point.entropy:.3f} nats, {study.constraint} {point.value:.3f}",
             highlight=False,
         )
-    paths = [folder / "methods-reach.csv", folder / "methods-frank-wolfe.csv"]
-    write_csv(paths[0], when)
-    write_csv(paths[1], mixtures)
-    return paths
+    return write_table(files.reaches, when)
 
 
-def _print(study: Study, summaries: list[Summary], seconds: float) -> None:
+def _print_search(summaries: list[Summary], files: StudyFiles) -> list[Path]:
+    """Of each batch size and momentum how many settings are good, and the best; written and printed."""
+    found = search_results(summaries)
+    table = Table(
+        title=f"settings within 5 % at the end, and the most entropy at a violation of at most {KEPT_VIOLATION:g}"
+    )
+    for heading in (
+        "B",
+        "α_t",
+        "settings",
+        "within 5 %",
+        f"≤ {KEPT_VIOLATION:g}",
+        "entropy (nats)",
+        "cost",
+        "α_θ",
+        "α_μ",
+    ):
+        table.add_column(heading, justify="right")
+    for one in found:
+        table.add_row(
+            *(str(one.episodes_per_batch), f"{one.momentum:g}", str(one.settings), str(one.close), str(one.keeping)),
+            f"{number(one.entropy, 2)} ± {number(one.entropy_std, 2)}",
+            f"{number(one.value, 3)} ± {number(one.value_std, 3)}",
+            *(f"{one.learning_rate:g}", f"{one.dual_rate:g}"),
+        )
+    console.print(table)
+    return write_table(files.best, found)
+
+
+def _print(study: Study, scale: Scale, summaries: list[Summary], judged: list[Claim], seconds: float) -> None:
     table = Table(Column("method", no_wrap=True), title=f"{study.name}, mean ± std over {summaries[0].seeds} seeds")
     varying = [
         (heading, name) for heading, name in _COLUMNS if len({getattr(summary, name) for summary in summaries}) > 1
@@ -147,6 +185,9 @@ def _print(study: Study, summaries: list[Summary], seconds: float) -> None:
             number(summary.late_std, 3),
         )
     console.print(table)
-    for claim in claims(summaries):
-        console.print(f"{'holds' if claim.holds else 'DOES NOT HOLD'}: {claim.text} ({claim.numbers})", highlight=False)
+    if judged and scale.name == "smoke":
+        console.print(f"Runs of {scale.iterations_of(study)} iterations are no evidence for or against a claim:")
+    for claim in judged:
+        verdict = "not judged" if scale.name == "smoke" else "holds" if claim.holds else "DOES NOT HOLD"
+        console.print(f"{verdict}: {claim.text} ({claim.numbers})", highlight=False)
     console.print(f"{seconds:.0f} s", highlight=False)

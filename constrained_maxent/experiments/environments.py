@@ -88,6 +88,8 @@ def make_environment(env_id: str, settings: TrainSettings) -> VectorEnv:
     """
     settings = completed(env_id, settings)
     tracking, terms = _given(settings, TRACKING), _given(settings, TERMS)
+    if (penalty := settings.chosen_penalty()) is not None:
+        terms["penalty"] = penalty.to_config()
     if "-PGP-" in find_spec(env_id).id:
         if superfluous := _given(settings, BARE):
             names = ", ".join(f"--{name}" for name in superfluous)
@@ -196,8 +198,8 @@ def _wrap(bare: VectorEnv, settings: TrainSettings, tracking: dict[str, Any]) ->
     key = _cost_key(infos, settings)
     if key is not None:
         limit = 0.0 if settings.limit is None else settings.limit
-        beta = 1.0 if settings.beta is None else settings.beta
-        constraints["cost"] = Constraint(LinearCost(key, limit=limit), Quadratic(beta))
+        penalty = settings.chosen_penalty() or Quadratic(1.0 if settings.beta is None else settings.beta)
+        constraints["cost"] = Constraint(LinearCost(key, limit=limit), penalty)
     wrapped: VectorEnv = constrain(bare, constraints=constraints, **(chosen | tracking))
     return wrapped
 
@@ -272,10 +274,10 @@ def _cost_key(info: Mapping[str, Any], settings: TrainSettings) -> str | None:
     key = settings.cost or "cost"
     if key in info:
         return key
-    if settings.cost is None and settings.beta is None and settings.limit is None:
+    if settings.cost is None and settings.beta is None and settings.limit is None and settings.penalty is None:
         return None
     reported = ", ".join(sorted(name for name in info if not name.startswith("_"))) or "nothing"
     raise InvalidSetting(
         f"This environment reports no info[{key!r}] (it reports: {reported}): name the key that carries the cost "
-        "with --cost, or leave out --cost, --beta and --limit to explore without a constraint."
+        "with --cost, or leave out --cost, --beta, --penalty and --limit to explore without a constraint."
     )

@@ -1,11 +1,12 @@
-"""What happens beside the training: metrics, TensorBoard events, checkpoints, Ctrl-C."""
+"""What happens beside the training: metrics, TensorBoard events, checkpoints, Ctrl-C and SIGTERM."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import FrameType
-from typing import Any
+from typing import Any, ClassVar
 
 from constrained_maxent.agents import PGP, IterationReport
 from constrained_maxent.evaluation import ExactProblem
@@ -139,17 +140,18 @@ def _row(report: IterationReport) -> dict[str, float | int | None]:
 
 
 class Interrupt:
-    """Turns the first Ctrl-C into a request to stop after the current iteration; a second one interrupts at once."""
+    """Turns the first Ctrl-C or SIGTERM into a request to stop after the current iteration; a second one interrupts."""
+
+    SIGNALS: ClassVar[tuple[signal.Signals, ...]] = (signal.SIGINT, signal.SIGTERM)
 
     def __init__(self) -> None:
         self.asked = False
-        self._before: Callable[[int, FrameType | None], Any] | int | None = None
+        self._before: dict[signal.Signals, Callable[[int, FrameType | None], Any] | int | None] = {}
 
     def __enter__(self) -> Interrupt:
-        try:
-            self._before = signal.signal(signal.SIGINT, self._ask)
-        except ValueError:  # not in the main thread, where signals do not arrive anyway
-            self._before = None
+        with suppress(ValueError):  # not in the main thread, where signals do not arrive anyway
+            for number in self.SIGNALS:
+                self._before[number] = signal.signal(number, self._ask)
         return self
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
@@ -158,5 +160,6 @@ class Interrupt:
         self.asked = True
 
     def __exit__(self, *_: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+        for number, before in self._before.items():
+            if before is not None:  # None: not set from Python
+                signal.signal(number, before)

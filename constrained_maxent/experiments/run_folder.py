@@ -20,6 +20,13 @@ FIGURES = ("training.png", "occupancy.png", "strip.png", "motion.png", "visits.p
 VIDEO = "video.mp4"
 
 
+def require_folder(path: Path) -> None:
+    """Raises InvalidRun if no folder can be there, as it is a file, or lies in one."""
+    for part in (path, *path.parents):
+        if part.exists() and not part.is_dir():
+            raise InvalidRun(f"{part} is a file: give --out a folder.")
+
+
 class RunFolder:
     """Paths and files of a run.
 
@@ -48,8 +55,7 @@ class RunFolder:
         Raises:
             InvalidRun: it holds a run already and ``overwrite`` is not set, or it is something else.
         """
-        if self.path.exists() and not self.path.is_dir():
-            raise InvalidRun(f"{self.path} is a file: give --out a folder.")
+        require_folder(self.path)
         occupied = [name for name in RESULTS if (self.path / name).exists()]
         if occupied and not overwrite:
             can_go_on = self.checkpoint_path.exists() and self.config_path.exists()

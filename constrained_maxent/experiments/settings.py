@@ -13,6 +13,7 @@ from constrained_maxent.agents import PGPSettings
 from constrained_maxent.errors import InvalidRun, InvalidSetting
 from constrained_maxent.experiments.presets import Preset
 from constrained_maxent.occupancy import Scale
+from constrained_maxent.penalties import Penalty, penalty_from_config
 from constrained_maxent.wrappers.tracker import Pairing
 
 
@@ -35,6 +36,9 @@ class TrainSettings:
     """Which estimate goes with which reward: "same", "split" (Algorithm 1) or "previous"."""
     beta: float | None = None
     """β of the quadratic penalty."""
+    penalty: str | None = None
+    """Another penalty instead, as a JSON object with its kind and arguments:
+    '{"kind": "Lagrangian", "learning_rate": 0.001}'."""
     limit: float | None = None
     """Budget of the cost; of PointMass-PGP-v0, the largest KL divergence from its reference [nats]."""
     episodes_per_batch: int | None = None
@@ -90,6 +94,9 @@ class TrainSettings:
                 # JSON has no tuples; equal settings must compare equal after a round trip.
                 object.__setattr__(self, name, tuple(value))
         self.environment_kwargs()
+        if self.beta is not None and self.penalty is not None:
+            raise InvalidSetting("beta is that of a quadratic penalty: give it or penalty, not both.")
+        self.chosen_penalty()
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; ``from_json`` of it equals the settings."""
@@ -113,6 +120,17 @@ class TrainSettings:
     def environment_kwargs(self) -> dict[str, Any]:
         """The arguments of ``env_kwargs``, parsed. Raises InvalidSetting if they are not a JSON object."""
         return json_object("env-kwargs", self.env_kwargs, example='{"horizon": 50}')
+
+    def chosen_penalty(self) -> Penalty | None:
+        """The penalty that ``penalty`` describes, if it is given.
+
+        Raises:
+            InvalidSetting: it is no JSON object, of no kind that there is, or with arguments that it does not take.
+        """
+        if self.penalty is None:
+            return None
+        example = '{"kind": "Lagrangian", "learning_rate": 0.001}'
+        return penalty_from_config(json_object("penalty", self.penalty, example=example))
 
 
 def json_object(option: str, text: str, *, example: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Literal, get_args
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
@@ -19,7 +20,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 DASHES = ("-", "--", ":")
 """Of curves: the first six are solid, the next six dashed."""
 Band = Literal["deviation", "interval", "runs"]
-LINES = ("--", ":", "-.", (0, (8, 2)))
+LINES = ("--", ":", "-.", (0, (8, 2)), (0, (1, 4)), (0, (4, 4)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +110,9 @@ def curves_figure(panels: Sequence[Sequence[Panel]], *, band: Band = "deviation"
         axes.set_xlabel(panel.xlabel, fontsize=9)
         axes.set_ylabel(panel.ylabel, fontsize=9)
         axes.set_xscale(panel.xscale)
+        if panel.xscale == "linear":
+            # Labels of five digits run into each other where there are more.
+            axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
         axes.set_yscale(panel.yscale, **({"linthresh": 1.0} if panel.yscale == "symlog" else {}))
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", color=GREY, linewidth=0.5, alpha=0.5)

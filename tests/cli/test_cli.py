@@ -175,6 +175,12 @@ class TestMistakes:
             ((GRID, "--learning-rate", 0), "learning_rate=0.0 must be a finite number above 0"),
             ((GRID, "--num-envs", 9, "--episodes-per-batch", 8), "episodes_per_batch=8 is less than the 9"),
             ((GRID, "--cost", "cost"), "leave out --cost"),
+            ((GRID, "--penalty", "Lagrangian"), "is not JSON"),
+            ((GRID, "--penalty", '{"kind": "PrimalDual"}'), "there are Quadratic, QuadraticContinuation"),
+            ((GRID, "--penalty", '{"kind": ["Exact"]}'), "Unknown penalty ['Exact']"),
+            ((GRID, "--penalty", '{"kind": "Exact", "b": 1}'), "Exact does not take these arguments"),
+            ((GRID, "--penalty", '{"kind": "Exact", "beta": 1}', "--beta", 1), "give it or penalty, not both"),
+            (("FrozenLake-v1", "--penalty", '{"kind": "Exact", "beta": 1}'), "reports no info['cost']"),
             ((GRID, "--env-kwargs", "{horizon: 5}"), "is not JSON"),
             ((GRID, "--env-kwargs", "5"), "must be a JSON object"),
             ((GRID, "--env-kwargs", '{"horizn": 5}'), "'horizn'"),
@@ -216,7 +222,7 @@ class TestMistakes:
         assert code == 2
         assert "Available subcommands: train, evaluate, plot" in words(out + err)
 
-    @pytest.mark.parametrize(("place", "message"), [("file", "file is a file"), ("file/run", "file/run")])
+    @pytest.mark.parametrize(("place", "message"), [("file", "file is a file"), ("file/run", "file is a file")])
     def test_a_folder_that_cannot_be_made(self, cmaxent, place, message):
         Path("file").write_text("mine")
         code, _, err = cmaxent("train", GRID, "--out", place)
@@ -338,10 +344,11 @@ class TestProcess:
             time.sleep(0.05)
         raise AssertionError("nothing happened for a minute")
 
-    def test_ctrl_c(self, start, cmaxent):
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_ctrl_c_and_sigterm(self, start, cmaxent, number):
         process = start("--iterations", "1000000", "--log-every", "1", "--checkpoint-every", "20")
         self.wait(process, Path("here/checkpoint.pt").exists)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         out, err = process.communicate(timeout=60)
         assert process.returncode == 130
         assert err == ""

@@ -1,27 +1,66 @@
 """``cmaxent reproduce`` at smoke scale."""
 
+import csv
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
+import numpy as np
+import pyarrow.parquet
+import pytest
+
 from constrained_maxent.cli import reproduce_grid
+from constrained_maxent.experiments.grid import draw, mixtures
+from constrained_maxent.experiments.grid.sweep import Scale
 
 
-def test_writes_tables_and_figures_and_judges_claims(cmaxent):
+def test_writes_tables_and_figures(cmaxent):
     code, out, err = cmaxent(
         "reproduce", "grid", "--only", "fig1", "norm", "--scale", "smoke", "--out", "new", "--quiet"
     )
     assert (code, err) == (0, "")
     words = " ".join(out.split())
-    assert "PGP's entropy is slightly below the unconstrained one" in words
-    assert "entropy increases with b" in words
+    # Two runs of 60 iterations say nothing about the paper.
+    assert "Runs of 60 iterations are no evidence for or against a claim" in words
+    assert "not judged: PGP's entropy is slightly below the unconstrained one" in words
+    assert "not judged: entropy increases with b" in words
+    assert "HOLD" not in words
     for name in ("fig1", "norm"):
-        for ending in (".csv", "-summary.csv", ".json", ".png"):
+        for ending in (".csv", "-summary.csv", "-claims.csv", ".json", ".png"):
             assert Path(f"new/{name}{ending}").stat().st_size > 100
+        for table in (name, f"{name}-summary", f"{name}-claims"):
+            with Path(f"new/{table}.csv").open(newline="", encoding="utf-8") as file:
+                header, *lines = csv.reader(file)
+            parquet = pyarrow.parquet.read_table(f"new/{table}.parquet")
+            assert (parquet.column_names, parquet.num_rows) == (header, len(lines))
+    assert "Parquet" not in out
     assert not Path("new/ablation.csv").exists()
     header, *lines = Path("new/norm-summary.csv").read_text().splitlines()
     assert header.startswith(
         "study,method,episodes_per_batch,learning_rate,beta,dual_rate,momentum,limit,seeds,entropy"
     )
     assert len(lines) == 4
+
+
+def test_claims_are_judged_at_paper_scale(cmaxent, monkeypatch):
+    monkeypatch.setitem(reproduce_grid.SCALES, "paper", Scale("paper", 10, 2))
+    monkeypatch.setattr(draw, "stationary_optimum", lambda *_, **__: 34.5)  # seconds
+    assert cmaxent("reproduce", "grid", "--only", "defaults", "--out", "new", "--quiet")[0] == 0
+    with Path("new/defaults-claims.csv").open(newline="", encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    # 10 iterations are not enough.
+    assert [(line["study"], line["scale"], line["holds"]) for line in lines] == [("defaults", "paper", "no")] * 2
+    assert lines[1]["claim"] == "cost at most 0.05 in every seed"
+
+
+def test_without_pyarrow_one_line_says_so(cmaxent, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    code, out, _ = cmaxent("reproduce", "grid", "--only", "norm", "fig1", "--scale", "smoke", "--out", "new", "--quiet")
+    assert code == 0
+    assert out.count('Parquet beside them takes pip install "constrained-maxent[parquet]"') == 1
+    assert not list(Path("new").glob("*.parquet"))
 
 
 def test_sweeps_and_robustness_are_drawn(cmaxent):
@@ -31,20 +70,29 @@ def test_sweeps_and_robustness_are_drawn(cmaxent):
     assert figures == {"robustness.png", "unconstrained-entropy.png", "unconstrained-cost.png"}
 
 
-def test_methods_are_compared_and_policies_drawn(cmaxent):
+def test_methods_are_compared_and_policies_drawn(cmaxent, monkeypatch):
     arguments = ("--scale", "smoke", "--quiet", "--out", "new")
     code, out, err = cmaxent("reproduce", "grid", "--only", "methods", "policies", *arguments)
     assert (code, err) == (0, "")
     words = " ".join(out.split())
     assert "transitions until all seeds are, and stay, within" in words
     assert "Of entropy 34.5415, and of the unconstrained cost 123.87" in words
+    assert "never" in words
+    assert "inf" not in words
     assert "a mixture of" in words
+    assert "late std" in words
+    assert "nan" not in words
     header, *lines = Path("new/methods-reach.csv").read_text().splitlines()
     assert header == "method,share,transitions"
     assert len(lines) == 18
     figures = {path.name for path in Path("new").glob("*.png")}
     policies = {f"policies-{name}.png" for name in ("pgp", "unconstrained", "primal-dual", "natural-schedules")}
     assert figures == {"methods.png", *policies}
+    with Path("new/methods-frank-wolfe.csv").open() as file:
+        assert [line["iterations"] for line in csv.DictReader(file)] == ["1", "3", "7", "15", "30", "60"] * 2
+    # Done again, nothing is computed that is there.
+    monkeypatch.setattr(mixtures, "frank_wolfe", None)
+    assert cmaxent("reproduce", "grid", "--only", "methods", *arguments)[0] == 0
     Path("new/policies-policies.npy").write_bytes(b"damaged")
     code, _, err = cmaxent("reproduce", "grid", "--only", "policies", *arguments)
     assert code == 2
@@ -59,6 +107,43 @@ def test_ctrl_c_says_how_to_go_on(cmaxent, monkeypatch):
     code, out, _ = cmaxent("reproduce", "grid", "--scale", "smoke", "--quiet")
     assert code == 130
     assert "goes on from here" in out
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signals here")
+def test_sigterm_keeps_what_is_trained():
+    """What schedulers send; the study would take minutes."""
+    command = [
+        sys.executable,
+        "-m",
+        "constrained_maxent.cli",
+        "reproduce",
+        "grid",
+        "--only",
+        "ablation",
+        "--out",
+        "new",
+    ]
+    process = subprocess.Popen([*command, "--quiet"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    checkpoint = Path("new/ablation.partial.npz")
+    deadline = time.monotonic() + 120.0
+    while not checkpoint.exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Interrupted. The same command goes on from here." in out
+    with np.load(checkpoint) as state:
+        assert 0 < state["counters"][:, 0].min() < 15_000
+    assert [path.name for path in Path("new").iterdir()] == ["ablation.partial.npz"]
+
+
+@pytest.mark.parametrize("study", ["grid", "control"])
+@pytest.mark.parametrize("place", ["afile", "afile/below"])
+def test_a_file_is_no_folder(cmaxent, study, place):
+    Path("afile").write_text("mine")
+    code, _, err = cmaxent("reproduce", study, "--out", place)
+    assert (code, err) == (2, "cmaxent: afile is a file: give --out a folder.\n")
+    assert Path("afile").read_text() == "mine"
 
 
 def test_results_of_another_scale_are_left_alone(cmaxent):

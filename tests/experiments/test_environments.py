@@ -12,6 +12,7 @@ from constrained_maxent.errors import InvalidSetting, RedundantObservation, Unsu
 from constrained_maxent.experiments.environments import make_environment
 from constrained_maxent.experiments.settings import TrainSettings
 from constrained_maxent.occupancy import GaussianMixture
+from constrained_maxent.penalties import AugmentedLagrangian
 from constrained_maxent.wrappers import constrain, find_tracker
 
 TAXI = "Taxi-v3" if "Taxi-v3" in gym.registry else "Taxi-v4"  # Gymnasium 1.3 replaced version 3
@@ -32,6 +33,12 @@ class TestOurs:
         weighting = tracker.weighting
         assert (weighting.discount, weighting.scale, weighting.horizon) == (0.9, "normalised", 9)
         assert (tracker.pairing, tracker.estimator.memory) == ("split", 0.5)
+
+    @pytest.mark.parametrize("env_id", ["FrozenLake-PGP-v0", "SafeFrozenLake-v0"])
+    def test_any_penalty(self, env_id):
+        penalty = '{"kind": "AugmentedLagrangian", "beta": 0.25, "multiplier": 0.5}'
+        (constraint,) = tracker_of(env_id, penalty=penalty).problem.constraints.values()
+        assert constraint.penalty == AugmentedLagrangian(0.25, multiplier=0.5)
 
     def test_without_settings_it_is_the_registered_one(self):
         assert tracker_of("FrozenLake-PGP-v0").weighting == find_tracker(gym.make("FrozenLake-PGP-v0")).weighting

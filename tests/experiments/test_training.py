@@ -385,19 +385,21 @@ class TestMistakes:
 
 
 class TestInterrupt:
-    def test_first_asks_second_interrupts(self):
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_first_asks_second_interrupts(self, number):
         with Interrupt() as interrupt:
             assert not interrupt.asked
-            press_ctrl_c()
+            signal.raise_signal(number)
             assert interrupt.asked
             with pytest.raises(KeyboardInterrupt):
-                press_ctrl_c()
+                signal.raise_signal(number)
 
-    def test_puts_the_old_handler_back(self):
-        before = signal.getsignal(signal.SIGINT)
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_puts_the_old_handler_back(self, number):
+        before = signal.getsignal(number)
         with Interrupt():
-            assert signal.getsignal(signal.SIGINT) != before
-        assert signal.getsignal(signal.SIGINT) == before
+            assert signal.getsignal(number) != before
+        assert signal.getsignal(number) == before
 
     def test_a_second_ctrl_c_leaves_the_last_checkpoint(self, run, stop_at, tmp_path):
         stop_at(7, lambda: (press_ctrl_c(), press_ctrl_c()))

@@ -1,5 +1,8 @@
 """Curves carry means and deviations; what is drawn is read back from Matplotlib's artists."""
 
+from io import BytesIO
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -74,6 +77,20 @@ def test_marks_and_lines_on_both_sides():
     assert [line.get_xdata()[0] for line in axes.lines if line.get_gid() == "mark"] == [0.25, 0.75]
     assert [line.get_ydata()[0] for line in axes.lines if line.get_label() == "limit"] == [-2.0, 2.0]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["one", "limit"]
+
+
+def test_labels_of_iterations_do_not_run_into_each_other():
+    """Three panels of 15,000 iterations, as the ablation has: by the boxes that Matplotlib draws the labels in."""
+    long = Curve("one", np.linspace(0.0, 15_000.0, 5), np.zeros((1, 5)))
+    figure = curves_figure([[Panel([long])] * 3])
+    figure.savefig(BytesIO())
+    for axes in figure.axes:
+        boxes = [label.get_window_extent() for label in axes.get_xticklabels() if label.get_text()]
+        shown = sorted(
+            (box.x0, box.x1) for box in boxes if axes.bbox.x0 - 1 <= (box.x0 + box.x1) / 2 <= axes.bbox.x1 + 1
+        )
+        assert len(shown) >= 3
+        assert all(right[0] - left[1] > 5.0 for left, right in pairwise(shown))
 
 
 def test_marks_must_be_finite():

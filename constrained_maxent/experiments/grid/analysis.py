@@ -14,6 +14,12 @@ from constrained_maxent.experiments.grid.sweep import World
 from constrained_maxent.experiments.grid.worlds import OCCUPANCY, place_of
 from constrained_maxent.types import FloatArray, IntArray
 
+BEST_STATIONARY = 34.5415
+"""Entropy of the best stationary policy at zero cost, as ``stationary_optimum`` finds it in some seconds [nats]."""
+
+UNCONSTRAINED_COST = 123.87
+"""Cost of the best stationary policy without the constraint, as ``unconstrained_violation`` finds it."""
+
 LATE_SHARE = 0.2
 """Of a run's iterations, at its end: the last 3000 of the paper's 15,000."""
 
@@ -29,7 +35,8 @@ class Summary:
         value, value_std: its cost or distance.
         least_entropy, largest_value: of the worst seeds.
         violation: mean of [value - limit]₊.
-        late_std: standard deviation of the value along the last fifth of a run, mean over seeds.
+        late_std: standard deviation of the value along the last fifth of a run, mean over seeds; NaN if that has fewer
+            than two evaluated policies.
         late_entropy_std: the same of the entropy.
     """
 
@@ -135,8 +142,8 @@ def _last(values: FloatArray) -> FloatArray:
 
 
 def _deviation_along(values: FloatArray) -> float:
-    """Standard deviation over time, mean over the seeds that came so far; NaN if none did."""
-    deviations = [series[np.isfinite(series)].std() for series in values if np.isfinite(series).any()]
+    """Standard deviation over time, mean over the seeds of which two values are known; NaN if there is none."""
+    deviations = [series[np.isfinite(series)].std() for series in values if np.isfinite(series).sum() > 1]
     return float(np.mean(deviations)) if deviations else float("nan")
 
 

@@ -8,16 +8,22 @@ from itertools import groupby, pairwise
 
 import numpy as np
 
-from constrained_maxent.experiments.grid.analysis import Summary
-
-BEST_STATIONARY = 34.5415
-"""Entropy of the best stationary policy at zero cost, as ``stationary_optimum`` finds it in some seconds [nats]."""
+from constrained_maxent.experiments.grid.analysis import BEST_STATIONARY, Summary
+from constrained_maxent.experiments.grid.search import KEPT_VIOLATION, Found, best_of, search_results
+from constrained_maxent.experiments.grid.sweep import ScaleName
+from constrained_maxent.experiments.grid.worlds import DISCOUNT
 
 MONOTONE_SLACK = 0.02
 """By which share a mean may rise from one β to the next and still count as falling: sampling noise."""
 
-KEPT_VIOLATION = 0.84
-"""Violation up to which a setting of the search counts as keeping the limit: PGP's at the paper's settings."""
+DISTANCE_TOLERANCE = 0.01
+"""By how much a mean distance may exceed b: sampling error, and at b = 0 that no softmax is quite deterministic."""
+
+FOLLOWED_SHARE = 0.01
+"""Of the norm of the reference's occupancy, the distance up to which a policy counts as following the reference."""
+
+REFERENCE_NORM = float(np.linalg.norm(DISCOUNT ** np.arange(10)))
+"""‖λ_ref‖₂: ten steps, each in a cell of its own."""
 
 OSCILLATION = 1.0
 """Standard deviation of the cost along a run's end from which it counts as oscillating; a step in a hole costs 50."""
@@ -53,7 +59,7 @@ def claims(summaries: Sequence[Summary]) -> list[Claim]:
     if name in ("ablation", "relaxed", "robustness"):
         return _claims_of_beta(summaries)
     if name == "primal-dual-search":
-        return _claims_of_search(summaries)
+        return [_claim_of_best_pair(summaries), *_claims_of_search(summaries)]
     if name == "primal-dual-batches":
         return _claims_of_batches(summaries)
     return []
@@ -100,18 +106,30 @@ def _claims_of_defaults(summary: Summary) -> list[Claim]:
 
 def _claims_of_norm(summaries: Sequence[Summary]) -> list[Claim]:
     ordered = sorted(summaries, key=lambda summary: summary.limit)
-    return [
+    beta = f"(β = {ordered[0].beta:g})"
+    found = [
         Claim(
-            f"the distance to the reference stays within b (β = {ordered[0].beta:g})",
-            all(s.value - 2.0 * s.value_std <= s.limit for s in ordered),
+            f"the distance to the reference stays within b + {DISTANCE_TOLERANCE:g} {beta}",
+            all(s.value <= s.limit + DISTANCE_TOLERANCE for s in ordered),
             "; ".join(f"b = {s.limit:g}: {s.value:.3f} ± {s.value_std:.3f}" for s in ordered),
         ),
         Claim(
-            "entropy increases with b",
+            f"entropy increases with b {beta}",
             all(one.entropy < next_.entropy for one, next_ in pairwise(ordered)),
             "; ".join(f"b = {s.limit:g}: {s.entropy:.3f}" for s in ordered),
         ),
     ]
+    for s in ordered:
+        if s.limit == 0.0:
+            share = s.value / REFERENCE_NORM
+            found.append(
+                Claim(
+                    f"at b = 0 the policy follows the reference {beta}",
+                    share <= FOLLOWED_SHARE,
+                    f"distance {s.value:.4f}, {100 * share:.2f} % of ‖λ_ref‖₂ = {REFERENCE_NORM:.3f}",
+                )
+            )
+    return found
 
 
 def _claims_of_beta(summaries: Sequence[Summary]) -> list[Claim]:
@@ -139,26 +157,26 @@ def _claims_of_beta(summaries: Sequence[Summary]) -> list[Claim]:
     ]
 
 
-def _best(group: Sequence[Summary]) -> Summary:
-    """Most entropy among those that keep the limit as well as PGP at the paper's settings does."""
-    keeping = [s for s in group if s.violation <= KEPT_VIOLATION]
-    return max(keeping, key=lambda s: s.entropy) if keeping else min(group, key=lambda s: s.violation)
-
-
-def _described(s: Summary) -> str:
-    rates = f"α_θ = {s.learning_rate:g}, α_μ = {s.dual_rate:g}, α_t = {s.momentum:g}"
-    return f"{s.entropy:.2f} nats at {s.value:.3f} with {rates}"
+def _claim_of_best_pair(summaries: Sequence[Summary]) -> Claim:
+    (best,) = [found for found in search_results(summaries) if found.momentum == 1.0]
+    return Claim(
+        "the best pair without momentum is α_θ = 0.01, α_μ = 0.001",
+        (best.learning_rate, best.dual_rate) == (0.01, 0.001),
+        f"{best}; {_counts(best)}",
+    )
 
 
 def _claims_of_search(summaries: Sequence[Summary]) -> list[Claim]:
-    plain, reduced = (_best([s for s in summaries if s.method == name]) for name in ("primal-dual", "vr-pdpg"))
+    found = search_results(summaries)
+    plain = best_of([one for one in found if one.momentum == 1.0])
+    reduced = best_of([one for one in found if one.momentum != 1.0])
     oscillating = [s for s in summaries if s.method == "primal-dual" and s.late_std > OSCILLATION]
     n_plain = sum(s.method == "primal-dual" for s in summaries)
     return [
         Claim(
             "momentum brings no improvement",
-            reduced.violation > KEPT_VIOLATION or reduced.entropy <= plain.entropy,
-            f"without {_described(plain)}; with {_described(reduced)}",
+            not reduced.keeps or (plain.keeps and reduced.entropy <= plain.entropy),
+            f"without {plain}, {_counts(plain)}; with {reduced}, {_counts(reduced)}",
         ),
         Claim(
             "primal-dual oscillates",
@@ -169,16 +187,22 @@ def _claims_of_search(summaries: Sequence[Summary]) -> list[Claim]:
     ]
 
 
+def _counts(found: Found) -> str:
+    return (
+        f"{found.close} of {found.settings} pairs are within 5 % at the end, {found.keeping} have a violation of at "
+        f"most {KEPT_VIOLATION:g}"
+    )
+
+
 def _claims_of_batches(summaries: Sequence[Summary]) -> list[Claim]:
     batches = sorted({s.episodes_per_batch for s in summaries})
-    plain = [s for s in summaries if s.method == "primal-dual"]
-    best = [_best([s for s in plain if s.episodes_per_batch == episodes]) for episodes in batches]
-    entropies = [s.entropy for s in best]
+    best = [found for found in search_results(summaries) if found.momentum == 1.0]
+    entropies = [found.entropy for found in best]
     return [
         Claim(
             "the batch size does not change primal-dual's performance much",
             max(entropies) - min(entropies) < BATCH_EFFECT * max(entropies),
-            "; ".join(f"B = {s.episodes_per_batch}: {_described(s)}" for s in best),
+            "; ".join(f"B = {found.episodes_per_batch}: {found}" for found in best),
         ),
         *(
             replace(claim, text=f"{claim.text}, B = {episodes}")
@@ -190,3 +214,30 @@ def _claims_of_batches(summaries: Sequence[Summary]) -> list[Claim]:
 
 def _all_pairs(group: Sequence[Summary], test: Callable[[Summary, Summary], bool]) -> bool:
     return all(test(one, next_) for one, next_ in pairwise(group))
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A line of a study's table of claims.
+
+    Attributes:
+        study, scale: whose numbers.
+        claim: a sentence of the paper.
+        holds: ``"yes"`` or ``"no"``; at smoke scale ``"no evidence"``.
+        numbers: why.
+    """
+
+    study: str
+    scale: str
+    claim: str
+    holds: str
+    numbers: str
+
+
+def judgements(study: str, scale: ScaleName, found: Sequence[Claim]) -> list[Judgement]:
+    """The claims as rows of a table."""
+
+    def verdict(claim: Claim) -> str:
+        return "no evidence" if scale == "smoke" else "yes" if claim.holds else "no"
+
+    return [Judgement(study, scale, claim.text, verdict(claim), claim.numbers) for claim in found]

@@ -15,6 +15,7 @@ from constrained_maxent.experiments.grid.analysis import (
     stationary_optimum,
     unconstrained_violation,
 )
+from constrained_maxent.experiments.grid.mixtures import MixturePoint
 from constrained_maxent.experiments.grid.run import Row, StudyFiles, read_policies
 from constrained_maxent.experiments.grid.sweep import Scale, Study
 from constrained_maxent.experiments.grid.worlds import OCCUPANCY, place_of
@@ -40,16 +41,28 @@ _NAMES: dict[str, str] = {
     "defaults-short": "defaults, 4000 iterations",
 }
 
+_MIXTURE = "Frank–Wolfe, known dynamics: a mixture, not a single policy"
 
-def draw_study(study: Study, scale: Scale, rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Write the study's figures and return their paths."""
+
+def draw_study(
+    study: Study, scale: Scale, rows: Sequence[Row], folder: Path, *, mixtures: Sequence[MixturePoint] = ()
+) -> list[Path]:
+    """Write the study's figures and return their paths.
+
+    Args:
+        study: which.
+        scale: at which it was run.
+        rows: what came out.
+        folder: of its files.
+        mixtures: of Frank–Wolfe, to be drawn beside the methods.
+    """
     found = courses(rows)
     if study.draws_policies:
         return _draw_policies(study, read_policies(StudyFiles(folder, study.name).policies), folder)
     references = _references(study, scale)
     figures: dict[str, Figure]
     if study.name == "methods":
-        figures = {study.name: _against_transitions(study, found)}
+        figures = {study.name: _against_transitions(study, found, mixtures)}
     elif study.name == "primal-dual-search":
         figures = {study.name: _scattered(study.name, study.constraint, found, references)}
     elif study.name == "primal-dual-batches":
@@ -97,13 +110,19 @@ def _label(study: Study, course: Course) -> str:
     return f"b = {course.first.limit:g}" if study.world == "open" else f"β = {course.first.beta:g}"
 
 
+def _limits(study: Study) -> dict[str, float | list[float]]:
+    """Lines to draw in panels of the constrained quantity."""
+    limits = sorted({setting.limit for setting in study.settings})
+    return {"limit": 0.0} if limits == [0.0] else {"the limits b": limits}
+
+
 def _panel(
     study: Study, found: Sequence[Course], quantity: Quantity, references: Mapping[str, float], title: str = ""
 ) -> Panel:
     from constrained_maxent.reporting import Curve, Panel
 
     is_entropy = quantity == "entropy"
-    limit = {} if study.world == "open" else {"limit": 0.0}
+    limit = _limits(study)
     return Panel(
         [Curve(_label(study, course), course.iterations, getattr(course, quantity)) for course in found],
         title=title,
@@ -143,7 +162,7 @@ def _over_beta(study: Study, found: Sequence[Course], references: Mapping[str, f
         label = f"b = {course.first.limit:g}" if is_norm else f"η = {course.first.learning_rate:g}"
         groups.setdefault(label, []).append(course)
 
-    def panel(quantity: Quantity, ylabel: str, lines: Mapping[str, float], yscale: str) -> Panel:
+    def panel(quantity: Quantity, ylabel: str, lines: Mapping[str, float | Sequence[float]], yscale: str) -> Panel:
         curves = [
             Curve(
                 label,
@@ -156,13 +175,16 @@ def _over_beta(study: Study, found: Sequence[Course], references: Mapping[str, f
 
     panels = [
         panel("entropy", "entropy [nats]", references, "linear"),
-        panel("value", study.constraint, {} if is_norm else {"limit": 0.0}, "linear" if is_norm else "symlog"),
+        panel("value", study.constraint, _limits(study), "linear" if is_norm else "symlog"),
     ]
     return curves_figure([panels], title=study.name)
 
 
-def _against_transitions(study: Study, found: Sequence[Course]) -> Figure:
-    """What is missing of the optimum, and the violation, over the transitions that a method has used."""
+def _against_transitions(study: Study, found: Sequence[Course], mixtures: Sequence[MixturePoint]) -> Figure:
+    """What is missing of the optimum, and the violation, over the transitions that a method has used.
+
+    Of Frank–Wolfe that with sampled densities: with exact ones it takes no transitions.
+    """
     from constrained_maxent.reporting import Curve, Panel, curves_figure
 
     best, free = stationary_optimum(study.world, 0.0), unconstrained_violation(study.world)
@@ -172,6 +194,10 @@ def _against_transitions(study: Study, found: Sequence[Course]) -> Figure:
             return best - course.entropy if quantity == "entropy" else np.maximum(course.value, 0.0)
 
         curves = [Curve(_label(study, course), course.transitions[1:], values(course)[:, 1:]) for course in found]
+        sampled = [point for point in mixtures if point.transitions > 0]
+        if sampled:
+            points = [best - p.entropy if quantity == "entropy" else max(p.value, 0.0) for p in sampled]
+            curves.append(Curve(_MIXTURE, [point.transitions for point in sampled], [points]))
         return Panel(curves, xlabel="transitions", ylabel=ylabel, lines=lines, xscale="log", yscale="symlog")
 
     gap = panel("entropy", "entropy gap [nats]", {"optimum": 0.0, "within 5 %": 0.05 * best})

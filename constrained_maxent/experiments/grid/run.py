@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
-from dataclasses import asdict, astuple, dataclass, fields
-from importlib import import_module
-from importlib.util import find_spec
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -20,10 +16,14 @@ from constrained_maxent.agents.tabular import EngineProgress, TabularEngine, Tab
 from constrained_maxent.atomic import replacing
 from constrained_maxent.errors import CheckpointMismatch, InvalidRun
 from constrained_maxent.experiments.grid.sweep import Scale, Study
+from constrained_maxent.experiments.grid.tables import read_table, write_table
 from constrained_maxent.experiments.grid.worlds import OCCUPANCY, Place, place_of
+from constrained_maxent.experiments.run_folder import require_folder
 from constrained_maxent.types import FloatArray
 
-SECONDS_BETWEEN_CHECKPOINTS = 30.0
+SECONDS_BETWEEN_CHECKPOINTS = 2.0
+CHECKPOINT_SHARE = 0.02
+"""Most of the time that checkpoints may take: large ones come less often."""
 
 Progress = Callable[[EngineProgress], None]
 
@@ -66,10 +66,13 @@ class StudyFiles:
     def __init__(self, folder: Path, name: str) -> None:
         self.folder = folder
         self.rows = folder / f"{name}.csv"
-        self.parquet = folder / f"{name}.parquet"
         self.about = folder / f"{name}.json"
         self.checkpoint = folder / f"{name}.partial.npz"
         self.summary = folder / f"{name}-summary.csv"
+        self.claims = folder / f"{name}-claims.csv"
+        self.reaches = folder / f"{name}-reach.csv"
+        self.mixtures = folder / f"{name}-frank-wolfe.csv"
+        self.best = folder / f"{name}-best.csv"
         self.policies = folder / f"{name}-policies.npy"
 
 
@@ -79,7 +82,7 @@ def run_study(
     """The rows of a study: read, if it is finished, else computed and written.
 
     Ctrl-C or an error loses at most the chunk under way, some tenths of a second; the same call goes on from there. A
-    process that is killed loses half a minute.
+    process that is killed loses what came after the last checkpoint: two seconds, or fifty times what writing it takes.
 
     Args:
         study: what to run.
@@ -89,21 +92,22 @@ def run_study(
         threads: of the engine.
 
     Raises:
-        InvalidRun: the folder holds this study at another scale or with other settings, or a damaged file.
+        InvalidRun: the folder is a file, or holds this study at another scale or with other settings, or a damaged one.
     """
+    require_folder(folder)
     files = StudyFiles(folder, study.name)
     design = _design(study, scale)
     if files.about.exists():
         if _read_json(files.about)["design"] != design:
             raise InvalidRun(f"{files.about} belongs to another scale or other settings: take another --out.")
-        return read_rows(files.rows)
+        return read_table(files.rows, Row)
     folder.mkdir(parents=True, exist_ok=True)
     place = place_of(study.world)
     begun = time.perf_counter()
     result, before = _train(study, scale, place, files, progress, threads)
     trained = time.perf_counter()
     rows = list(_evaluate(study, scale, place, result))
-    _write_rows(files, rows)
+    write_table(files.rows, rows)
     if study.draws_policies:
         policies = result.policies.reshape(len(study.settings), scale.seeds_of(study), *result.policies.shape[1:])
         with replacing(files.policies) as path, path.open("wb") as file:
@@ -133,15 +137,18 @@ def _train(
     engine = TabularEngine(place.mdp, runs, scale=OCCUPANCY, snapshot_every=every, threads=threads)
     design = json.dumps(_design(study, scale))
     before = _load(engine, files.checkpoint, design)
-    begun = saved = time.perf_counter()
+    begun = time.perf_counter()
+    due = begun + SECONDS_BETWEEN_CHECKPOINTS
 
     def watch(engine: TabularEngine, at: EngineProgress) -> None:
-        nonlocal saved
+        nonlocal due
         if progress is not None:
             progress(at)
-        if time.perf_counter() - saved > SECONDS_BETWEEN_CHECKPOINTS and at.iterations < at.target:
+        if time.perf_counter() > due and at.iterations < at.target:
+            start = time.perf_counter()
             save()
-            saved = time.perf_counter()
+            end = time.perf_counter()
+            due = end + max(SECONDS_BETWEEN_CHECKPOINTS, (end - start) / CHECKPOINT_SHARE)
 
     def save() -> None:
         state = {**engine.state_dict(), "seconds": before + time.perf_counter() - begun, "design": design}
@@ -207,44 +214,6 @@ def read_policies(path: Path) -> FloatArray:
     except (OSError, ValueError, EOFError) as error:
         raise InvalidRun(f"{path} is missing or damaged ({error}): remove the study's .json to compute it.") from error
     return policies
-
-
-def _write_rows(files: StudyFiles, rows: list[Row]) -> None:
-    write_csv(files.rows, rows)
-    if find_spec("pyarrow") is not None:
-        with suppress(ImportError):  # found but not usable: the CSV file has everything
-            pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
-            table = pyarrow.Table.from_pylist([asdict(row) for row in rows])
-            with replacing(files.parquet) as path:
-                parquet.write_table(table, path)
-
-
-def write_csv(path: Path, rows: Iterable[Any]) -> None:
-    """Write dataclasses of one kind, at least one, with a line of names."""
-    rows = list(rows)
-    with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([field.name for field in fields(rows[0])])
-        writer.writerows(astuple(row) for row in rows)
-
-
-def read_rows(path: Path) -> list[Row]:
-    """What ``run_study`` wrote.
-
-    Raises:
-        InvalidRun: the file is missing or damaged.
-    """
-    kinds = {"str": str, "int": int, "float": float}
-    types = [kinds[str(field.type)] for field in fields(Row)]
-    names = [field.name for field in fields(Row)]
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            header, *lines = list(csv.reader(file))
-        if header != names:
-            raise ValueError(f"columns {header}")
-        return [Row(*(kind(text) for kind, text in zip(types, line, strict=True))) for line in lines]
-    except (OSError, ValueError) as error:
-        raise InvalidRun(f"{path} is missing or damaged ({error}): remove it with its .json to compute it.") from error
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """Means and deviations, with numbers worked out by hand, and the optima."""
 
+import math
+
 import pytest
 
 from constrained_maxent.experiments.grid.analysis import courses, optimum
@@ -26,6 +28,12 @@ def test_a_run_that_stopped_counts_with_its_last_value(row):
     rows = [row(seed=0, iteration=i, value=i) for i in range(3)] + [row(seed=1, iteration=0, value=8.0)]
     (course,) = courses(rows)
     assert course.summary().value == 5.0  # of 2 and 8
+
+
+def test_one_late_policy_has_no_deviation(row):
+    (course,) = courses([row(iteration=0, value=3.0), row(iteration=60, value=1.0)])
+    assert math.isnan(course.summary().late_std)
+    assert math.isnan(course.summary().late_entropy_std)
 
 
 def test_optimum_of_the_paper_s_grid():

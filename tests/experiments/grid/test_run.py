@@ -13,8 +13,9 @@ import pytest
 from constrained_maxent.agents.tabular import TabularEngine
 from constrained_maxent.errors import InvalidRun
 from constrained_maxent.experiments.grid import run
-from constrained_maxent.experiments.grid.run import StudyFiles, read_rows, run_study
+from constrained_maxent.experiments.grid.run import Row, StudyFiles, run_study
 from constrained_maxent.experiments.grid.sweep import SCALES, STUDIES, Scale
+from constrained_maxent.experiments.grid.tables import read_table
 
 SMALL = Scale("smoke", 20, 2)
 FIG1 = STUDIES["fig1"]
@@ -49,7 +50,7 @@ def test_last_rows_are_those_of_the_engine(finished):
 def test_files_give_the_rows_back(finished):
     folder, rows = finished
     files = StudyFiles(folder, "fig1")
-    assert read_rows(files.rows) == rows
+    assert read_table(files.rows, Row) == rows
     assert not files.checkpoint.exists()
     assert json.loads(files.about.read_text())["diverged"] == 0
 
@@ -122,7 +123,7 @@ def test_a_kill_loses_what_came_after_the_last_checkpoint(finished, tmp_path):
             if at.iterations == 15:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        run.TabularEngine, run.SECONDS_BETWEEN_CHECKPOINTS = Chunked, 0.0
+        run.TabularEngine, run.SECONDS_BETWEEN_CHECKPOINTS, run.CHECKPOINT_SHARE = Chunked, 0.0, float("inf")
         run.run_study(STUDIES["fig1"], Scale("smoke", 20, 2), Path({str(tmp_path)!r}), progress=die)
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=False)
@@ -130,6 +131,39 @@ def test_a_kill_loses_what_came_after_the_last_checkpoint(finished, tmp_path):
     with np.load(StudyFiles(tmp_path, "fig1").checkpoint) as state:
         assert set(state["counters"][:, 0].tolist()) == {10}
     assert run_study(FIG1, SMALL, tmp_path) == rows
+
+
+def test_checkpoints_take_a_share_of_the_time(tmp_path, monkeypatch):
+    """On a clock on which each of 20 chunks takes 1 s and writing takes 1/8 s.
+
+    At most 2 % of the time is 6.25 s between two: 7 chunks.
+    """
+    clock, written = [0.0], []
+
+    class Chunked(TabularEngine):
+        def run(self, iterations, *, callback=None, chunk_iterations=None):
+            return super().run(iterations, callback=callback, chunk_iterations=1)
+
+    def chunk(at):
+        clock[0] += 1.0
+
+    def save(file, **state):
+        clock[0] += 0.125
+        written.append(int(state["counters"][0, 0]))
+
+    monkeypatch.setattr(run, "TabularEngine", Chunked)
+    monkeypatch.setattr(run.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(run.np, "savez", save)
+    run_study(FIG1, SMALL, tmp_path, progress=chunk)
+    assert written == [3, 10, 17, 20]  # the first after more than 2 s, the last at the end
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "afile").write_text("mine")
+    for folder in (tmp_path / "afile", tmp_path / "afile" / "below"):
+        with pytest.raises(InvalidRun, match=r"afile is a file: give --out a folder"):
+            run_study(FIG1, SMALL, folder)
+    assert (tmp_path / "afile").read_text() == "mine"
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path):
@@ -169,4 +203,4 @@ def test_a_checkpoint_of_another_design_is_named(tmp_path, monkeypatch, study, s
 def test_damaged_rows_are_named(tmp_path, text):
     (tmp_path / "fig1.csv").write_text(text)
     with pytest.raises(InvalidRun, match=r"fig1\.csv is missing or damaged"):
-        read_rows(tmp_path / "fig1.csv")
+        read_table(tmp_path / "fig1.csv", Row)
