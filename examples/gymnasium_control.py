@@ -72,6 +72,7 @@ class Task:
         cost: 1 in a bad step, else 0.
         limit: share of bad steps that is allowed.
         penalty: what enforces it.
+        buffer_size: states that λ̂ is fitted to: those of the last batches.
         episodes: of a batch; they run side by side.
         iterations: batches of a full run.
     """
@@ -84,6 +85,7 @@ class Task:
     cost: Callable[[Observation, Any, Observation], float]
     limit: float
     penalty: cmx.penalties.Penalty
+    buffer_size: int
     episodes: int
     iterations: int
 
@@ -100,6 +102,7 @@ TASKS = {
             cost=spins_fast,
             limit=0.05,
             penalty=cmx.penalties.AugmentedLagrangian(beta=100.0, learning_rate=5.0),
+            buffer_size=16_384,
             episodes=40,
             iterations=60,
         ),
@@ -111,7 +114,9 @@ TASKS = {
             grid=Grid((-12.0, -7.0), (6.0, 7.0), (24, 24)),
             cost=is_far_left,
             limit=0.02,
-            penalty=cmx.penalties.AugmentedLagrangian(beta=100.0, learning_rate=5.0),
+            penalty=cmx.penalties.AdaptiveLagrangian(3.0, 60.0, 60),
+            # One batch: with more, the policy goes where earlier ones were not, and leaves where it is.
+            buffer_size=8_192,
             episodes=8,
             iterations=60,
         ),
@@ -125,6 +130,7 @@ TASKS = {
             limit=0.05,
             # β grows until at most a tenth of the limit is exceeded.
             penalty=cmx.penalties.AdaptiveQuadratic(tolerance=0.005, beta=10.0),
+            buffer_size=16_384,
             episodes=8,
             iterations=60,
         ),
@@ -139,7 +145,7 @@ def make(task: Task, *, constrained: bool = True) -> gym.vector.VectorEnv[Any, A
     env = gym.make_vec(task.env_id, num_envs=task.episodes)
     env = kit.TrackOccupancy(
         env,
-        cmx.occupancy.GaussianMixture(n_components=16, wrapped=task.wrapped, buffer_size=16_384),
+        cmx.occupancy.GaussianMixture(n_components=16, wrapped=task.wrapped, buffer_size=task.buffer_size),
         state=task.state,
         episodes_per_batch=task.episodes,
         discount=1.0,  # all states that are visited count alike; the returns have a discount of their own

@@ -55,7 +55,7 @@ class TestHelp:
     def test_reads_well(self, cmaxent):
         text = words(cmaxent("train", "--help")[1])
         assert "usage: cmaxent train [-h] [TRAIN OPTIONS] ENV_ID" in text
-        assert "--beta FLOAT β of the quadratic penalty. --limit" in text
+        assert "--beta FLOAT β of the quadratic penalty. --penalty" in text
         assert "Usual: 0.01 for a table (the paper's), 3e-4 for networks. --final-learning-rate" in text
         assert '"Usual": where the environment suggests nothing; each -PGP- id brings values of its own.' in text
         assert "--seed INT Seed of everything random. (default: 0)" in text
