@@ -41,7 +41,7 @@ _NAMES: dict[str, str] = {
     "defaults-short": "defaults, 4000 iterations",
 }
 
-_MIXTURE = "Frank–Wolfe, known dynamics: a mixture, not a single policy"
+_MIXTURE = "Frank–Wolfe (a mixture)"
 
 
 def draw_study(
