@@ -197,10 +197,3 @@ def test_a_checkpoint_of_another_design_is_named(tmp_path, monkeypatch, study, s
     with pytest.raises(InvalidRun, match="cannot be continued"):
         run_study(study, scale, tmp_path)
     assert StudyFiles(tmp_path, "fig1").checkpoint.read_bytes() == kept
-
-
-@pytest.mark.parametrize("text", ["", "study,method\n", "a,b,c\n1,2,3\n"])
-def test_damaged_rows_are_named(tmp_path, text):
-    (tmp_path / "fig1.csv").write_text(text)
-    with pytest.raises(InvalidRun, match=r"fig1\.csv is missing or damaged"):
-        read_table(tmp_path / "fig1.csv", Row)
