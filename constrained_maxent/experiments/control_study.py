@@ -173,7 +173,7 @@ def write_table(
 
 
 def draw_curves(path: Path, study: Study, folder: Path, *, seeds: int) -> None:
-    """Training curves with 95 % intervals of the mean over seeds; of fewer than three seeds, every run."""
+    """Training curves with 95 % intervals of the mean over seeds; of three seeds or fewer, every run."""
     # Imported late: Matplotlib would slow down every command.
     from constrained_maxent.reporting import Panel, curves_figure
 
@@ -187,8 +187,8 @@ def draw_curves(path: Path, study: Study, folder: Path, *, seeds: int) -> None:
     # Rows are equally long: two panels each, or all of an odd number in one.
     width = len(panels) if len(panels) % 2 else 2
     rows = [panels[i : i + width] for i in range(0, len(panels), width)]
-    # By two seeds, the interval is 13 standard errors wide.
-    curves_figure(rows, band="interval" if seeds > 2 else "runs").savefig(path, dpi=110)
+    # Of three seeds the interval is four standard errors to either side, of two thirteen: it would hide the runs.
+    curves_figure(rows, band="interval" if seeds > 3 else "runs").savefig(path, dpi=110)
 
 
 def _curve(label: str, column: str, runs: Sequence[Mapping[str, Any]]) -> Curve:
