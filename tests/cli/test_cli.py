@@ -176,7 +176,7 @@ class TestMistakes:
             ((GRID, "--num-envs", 9, "--episodes-per-batch", 8), "episodes_per_batch=8 is less than the 9"),
             ((GRID, "--cost", "cost"), "leave out --cost"),
             ((GRID, "--penalty", "Lagrangian"), "is not JSON"),
-            ((GRID, "--penalty", '{"kind": "PrimalDual"}'), "there are Quadratic, QuadraticContinuation"),
+            ((GRID, "--penalty", '{"kind": "PrimalDual"}'), "choose from Quadratic, QuadraticContinuation"),
             ((GRID, "--penalty", '{"kind": ["Exact"]}'), "Unknown penalty ['Exact']"),
             ((GRID, "--penalty", '{"kind": "Exact", "b": 1}'), "Exact does not take these arguments"),
             ((GRID, "--penalty", '{"kind": "Exact", "beta": 1}', "--beta", 1), "give it or penalty, not both"),

@@ -90,5 +90,5 @@ def test_no_episodes(run, n_episodes):
 
 
 def test_no_run(tmp_path):
-    with pytest.raises(InvalidRun, match="no run folder"):
+    with pytest.raises(InvalidRun, match="is not a run folder"):
         evaluate_run(RunFolder(tmp_path))
