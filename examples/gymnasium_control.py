@@ -71,7 +71,6 @@ class Task:
         grid: whose cells are counted.
         cost: 1 in a bad step, else 0.
         limit: share of bad steps that is allowed.
-        penalty: what enforces it.
         buffer_size: states that λ̂ is fitted to: those of the last batches.
         episodes: of a batch; they run side by side.
         iterations: batches of a full run.
@@ -84,7 +83,6 @@ class Task:
     grid: Grid
     cost: Callable[[Observation, Any, Observation], float]
     limit: float
-    penalty: cmx.penalties.Penalty
     buffer_size: int
     episodes: int
     iterations: int
@@ -101,7 +99,6 @@ TASKS = {
             grid=Grid((-math.pi, -8.0), (math.pi, 8.0), (24, 24)),
             cost=spins_fast,
             limit=0.05,
-            penalty=cmx.penalties.AugmentedLagrangian(beta=100.0, learning_rate=5.0),
             buffer_size=16_384,
             episodes=40,
             iterations=60,
@@ -114,7 +111,6 @@ TASKS = {
             grid=Grid((-12.0, -7.0), (6.0, 7.0), (24, 24)),
             cost=is_far_left,
             limit=0.02,
-            penalty=cmx.penalties.AdaptiveLagrangian(3.0, 60.0, 60),
             # One batch: with more, the policy goes where earlier ones were not, and leaves where it is.
             buffer_size=8_192,
             episodes=8,
@@ -128,8 +124,6 @@ TASKS = {
             grid=Grid((-0.7, -math.pi, -4.0), (0.7, math.pi, 4.0), (8, 12, 12)),
             cost=runs_fast,
             limit=0.05,
-            # β grows until at most a tenth of the limit is exceeded.
-            penalty=cmx.penalties.AdaptiveQuadratic(tolerance=0.005, beta=10.0),
             buffer_size=16_384,
             episodes=8,
             iterations=60,
@@ -140,7 +134,9 @@ TASKS = {
 
 def make(task: Task, *, constrained: bool = True) -> gym.vector.VectorEnv[Any, Any, Any]:
     """The environment in its wrappers. Without the constraint its cost is still recorded, at a penalty of 0."""
-    penalty = task.penalty if constrained else cmx.penalties.Quadratic(beta=0.0)
+    # Its price finds itself: nobody has to know how much entropy a costly step is worth.
+    priced = cmx.penalties.AdaptiveLagrangian(3.0, 60.0, task.iterations)
+    penalty = priced if constrained else cmx.penalties.Quadratic(beta=0.0)
     kit = cmx.wrappers.vector
     env = gym.make_vec(task.env_id, num_envs=task.episodes)
     env = kit.TrackOccupancy(
