@@ -160,8 +160,7 @@ class Problem:
         ):
             raise InvalidSetting(
                 f"The constraint {name!r} is a {type(constraint).__name__}: it needs a functional and a penalty, "
-                "for example "
-                "Constraint(LinearCost(table, limit=1.0), Quadratic(beta=1.0))."
+                "for example Constraint(LinearCost(table, limit=1.0), Quadratic(beta=1.0))."
             )
         self.constraints[name] = constraint
 

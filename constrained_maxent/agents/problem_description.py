@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from constrained_maxent.agents.rollouts import Environment, find_tracker
-from constrained_maxent.functionals import Functional
 
 _DECIMALS = 9  # of tables: what differs by less is rounding, on another machine
 
 WEIGHTING = ("discount", "scale")
+"""What :func:`describe_weighting` tells of."""
 
 
 def describe_weighting(env: Environment) -> dict[str, str]:
@@ -24,7 +24,7 @@ def describe_weighting(env: Environment) -> dict[str, str]:
     tracker = find_tracker(env)
     if tracker is None:
         return {}
-    return {"discount": repr(tracker.weighting.discount), "scale": tracker.weighting.scale}
+    return {"discount": _plain(tracker.weighting.discount), "scale": tracker.weighting.scale}
 
 
 def describe_terms(env: Environment) -> dict[str, str]:
@@ -33,29 +33,46 @@ def describe_terms(env: Environment) -> dict[str, str]:
     if tracker is None:
         return {}
     problem, costs = tracker.problem, _cost_tables(env)
-    terms = {} if problem.objective is None else {"objective": _functional(problem.objective)}
+    terms = {} if problem.objective is None else {"objective": _fields(problem.objective)}
     for name, constraint in problem.constraints.items():
-        source = tracker.cost_sources.get(getattr(constraint.functional, "cost", None))
+        cost = getattr(constraint.functional, "cost", None)
+        source = tracker.cost_sources.get(cost) if isinstance(cost, str) else None
         table = costs.get(source) if isinstance(source, str) else None
         charged = "" if table is None else f", a cost of {_plain(np.asarray(table))}"
-        terms[name] = f"{_functional(constraint.functional)}{charged}, with {constraint.penalty!r}"
+        terms[name] = f"{_fields(constraint.functional)}{charged}, with {_fields(constraint.penalty)}"
     return terms
 
 
-def _functional(functional: Functional) -> str:
-    given = [entry for entry in fields(functional) if entry.init] if is_dataclass(functional) else []
-    told = (f"{entry.name}={_plain(getattr(functional, entry.name))}" for entry in given)
-    return f"{type(functional).__name__}({', '.join(told)})"
+def _fields(part: Any) -> str:
+    """A functional, a penalty, or what they are made of: name of the class and what it was made from."""
+    given = [entry for entry in fields(part) if entry.init] if is_dataclass(part) else []
+    told = (f"{entry.name}={_plain(getattr(part, entry.name))}" for entry in given)
+    return f"{type(part).__name__}({', '.join(told)})"
 
 
 def _plain(value: Any) -> str:
-    if value is None or isinstance(value, (bool, int, float, str, np.integer, np.floating)):
+    if isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
+        return repr(float(value))  # 1 is 1.0
+    if value is None or isinstance(value, (bool, np.bool_, str)):
         return repr(value)
     if isinstance(value, (list, tuple, np.ndarray)):
-        table = np.asarray(value, dtype=np.float64)
-        digest = hashlib.sha256((np.round(table, _DECIMALS) + 0.0).tobytes()).hexdigest()
-        return f"table {table.shape} {digest[:8]}"
+        return _sequence(value)
+    if is_dataclass(value):
+        # A reference is large: its digest tells it from another.
+        return f"{type(value).__name__} {_digest(_fields(value).encode())}"
     return type(value).__name__
+
+
+def _sequence(values: Any) -> str:
+    try:
+        table = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        return f"[{', '.join(map(_plain, values))}]"
+    return f"table {table.shape} {_digest((np.round(table, _DECIMALS) + 0.0).tobytes())}"
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:8]
 
 
 def _cost_tables(env: Environment) -> dict[str, Any]:

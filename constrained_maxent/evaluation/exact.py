@@ -83,7 +83,8 @@ class ExactProblem:
         """Entropy and constraint values of a policy table ``(n_states, n_actions)``, or of a ``MixturePolicy``.
 
         Raises:
-            InvalidMDP: the policy is none.
+            InvalidMDP, NonFiniteValue: not a policy of this MDP.
+            InvalidData: not made of numbers.
         """
         occupancy = np.zeros((self.mdp.n_states, self.mdp.n_actions))
         for weight, table in members(policy):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from constrained_maxent.evaluation.statistics import Estimate, bootstrap_mean
@@ -43,7 +45,8 @@ def _cut(points: Points, steps: slice) -> Points:
     def part(column: FloatArray | None) -> FloatArray | None:
         return None if column is None else column[steps]
 
-    return Points(
+    return replace(
+        points,
         density=points.density[steps],
         state_density=points.state_density[steps],
         cells=None if points.cells is None else points.cells[steps],

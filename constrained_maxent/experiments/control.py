@@ -28,7 +28,7 @@ from constrained_maxent.references import Reference
 from constrained_maxent.wrappers import constrain
 from constrained_maxent.wrappers.tracker import Pairing
 
-_LEAST_DENSITY = 1e-6
+_SMOOTHING = 1e-6
 """σ of the entropy [1/(m·m/s·rad·rad/s·N), or the like]. What is rarer is an outlier's, and earns no more for it."""
 
 _SHARED: dict[str, dict[str, Any]] = {
@@ -40,7 +40,7 @@ _SHARED: dict[str, dict[str, Any]] = {
         "discount": 1.0,
         "scale": "normalised",
         "over": "state-action",
-        "smoothing": _LEAST_DENSITY,
+        "smoothing": _SMOOTHING,
         "estimator": {**estimator_config(GaussianMixture(n_components=16)), "buffer_size": 16_000},
         # Iterates swing between over-exploring and over-obeying: what is shown is their average.
         "agent": {
@@ -58,7 +58,7 @@ _SHARED: dict[str, dict[str, Any]] = {
         "discount": 1.0,
         "scale": "normalised",
         "over": "state-action",
-        "smoothing": _LEAST_DENSITY,
+        "smoothing": _SMOOTHING,
         "estimator": {**estimator_config(TorchGaussianMixture(n_components=16)), "buffer_size": 200_000},
         "agent": {
             "return_discount": 0.99,

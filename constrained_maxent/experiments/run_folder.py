@@ -109,21 +109,20 @@ class RunFolder:
         table = np.array(entries, dtype=np.float64).reshape(len(rows), len(header))
         return {name: table[:, i] for i, name in enumerate(header)}
 
-    def keep_metrics_until(self, iteration: int, columns: Sequence[str]) -> None:
+    def require_metrics(self, columns: Sequence[str]) -> None:
+        """Raise ``InvalidRun`` where there are metrics that are damaged, or have other columns than these."""
+        if self.metrics_path.exists() and list(metrics := self.read_metrics()) != list(columns):
+            raise InvalidRun(f"{self.metrics_path} has the columns {', '.join(metrics)}, not {', '.join(columns)}.")
+
+    def keep_metrics_until(self, iteration: int) -> None:
         """Drop rows past a checkpoint's iteration: a resumed run writes them again.
 
-        Args:
-            iteration: of the last row to keep.
-            columns: what the resumed run will write.
-
         Raises:
-            InvalidRun: the file is damaged, or has other columns. It stays as it is.
+            InvalidRun: the file is damaged. It stays as it is.
         """
         if not self.metrics_path.exists():
             return
         metrics = self.read_metrics()
-        if list(metrics) != list(columns):
-            raise InvalidRun(f"{self.metrics_path} has the columns {', '.join(metrics)}, not {', '.join(columns)}.")
         header, *rows = self._metrics_lines()
         kept = [row for row, number in zip(rows, metrics["iteration"], strict=True) if number <= iteration]
         _replace(self.metrics_path, "".join([header, *kept]))

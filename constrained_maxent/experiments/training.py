@@ -70,8 +70,8 @@ def train(
         InvalidRun: the folder holds a run already, and ``overwrite`` is not set.
         InvalidSetting, UnsupportedSpace: environment or agent cannot be made.
 
-    Whatever fails before the first iteration is over, a reference of another state for example, nothing is written or
-    removed, and a run that is to be replaced is still there.
+    Whatever fails before the first iteration is over, a reference of another state for example, nothing but
+    empty folders is written, nothing is removed, and a run that is to be replaced is still there.
     """
     settings = completed(env_id, settings)
     env = make_environment(env_id, settings)
@@ -115,12 +115,15 @@ def resume(folder: RunFolder, *, iterations: int | None = None, progress_bar: bo
             raise InvalidRun(
                 f"{folder.path} has done {agent.iteration} iterations already: give --iterations a larger number."
             )
-        folder.keep_metrics_until(agent.iteration, columns(agent))
+        folder.require_metrics(columns(agent))
     except BaseException:
         env.close()
         raise
 
+    done = agent.iteration
+
     def begin() -> None:
+        folder.keep_metrics_until(done)
         for path in (folder.summary_path, folder.evaluation_path):
             path.unlink(missing_ok=True)  # it would pass for that of the run to come
         folder.write_json(folder.config_path, {"env_id": env_id, "settings": settings.to_json()})
@@ -158,7 +161,7 @@ def _run(
     progress_bar: bool,
 ) -> Result:
     """Train on; ``begin`` prepares the folder once the first iteration is over, and nothing is written before."""
-    problem = exact_problem(agent.env)
+    problem, without_cost = exact_problem(agent.env), lacks_cost(env_id, settings, agent.env)
     iterations, since = _iterations(settings), agent.iteration
     begun, steps_before = time.perf_counter(), agent.timesteps
     recorder: Recorder | None = None
@@ -208,8 +211,7 @@ def _run(
     if certificate is not None:
         summary["certificate"] = certificate.to_json()
         folder.write_json(folder.summary_path, summary)
-    without = lacks_cost(env_id, settings, agent.env)
-    return Result(folder, summary, agent, problem, final, certificate, no_certificate, interrupted, without)
+    return Result(folder, summary, agent, problem, final, certificate, no_certificate, interrupted, without_cost)
 
 
 @contextmanager

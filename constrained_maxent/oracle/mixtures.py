@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from constrained_maxent.errors import InvalidData
 from constrained_maxent.types import FloatArray, as_array
 
 
@@ -34,4 +35,11 @@ def members(policy: ArrayLike | Mixture) -> Iterator[tuple[float, FloatArray]]:
         return
     weights = as_array("weights", policy.weights, np.float64)
     for weight, table in zip(weights / weights.sum(), policy.policies, strict=True):
-        yield float(weight), as_array("policy", table, np.float64)
+        yield float(weight), _table(table)
+
+
+def _table(policy: ArrayLike) -> FloatArray:
+    try:
+        return as_array("policy", policy, np.float64)
+    except InvalidData as error:
+        raise InvalidData(f"{error} Of an agent that learns a mixture give agent.mixture().") from error

@@ -93,8 +93,10 @@ def roll_out(
 
 def check_scalar(env: object) -> None:
     """Raise ``InvalidSetting`` unless it is a scalar environment."""
+    if isinstance(env, gym.vector.VectorEnv):
+        raise InvalidSetting(f"{env} is a vector environment: give a scalar one, such as gym.make('PointMass-v0').")
     if not isinstance(env, gym.Env):
-        raise InvalidSetting(f"env={env!r} must be a scalar Gymnasium environment, such as gym.make('PointMass-v0').")
+        raise InvalidSetting(f"env={env!r} must be a scalar environment, such as gym.make('PointMass-v0').")
 
 
 def _episode(

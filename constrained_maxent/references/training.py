@@ -202,14 +202,17 @@ def check_rollouts(
         raise InvalidSetting("Episodes of this environment have no last step: give it a time limit.")
     _check_observations(env.observation_space)
     GaussianMixture(wrapped=tuple(wrapped))  # refuses what cannot be coordinates
-    observation, info = env.reset(seed=0)
-    env.action_space.seed(0)
-    for _ in range(2):
+
+    def check(observation: Any, info: dict[str, Any]) -> None:
         row = np.asarray(as_row(env.observation_space, observation)).reshape(-1)
         n_states = len(row) if state is None else len(state_of(state, observation, info))
         if max(wrapped, default=-1) >= n_states:
             raise InvalidSetting(f"wrapped={tuple(wrapped)!r}: the state has only {n_states} coordinates, from 0.")
-        observation, *_, info = env.step(env.action_space.sample())
+
+    check(*env.reset(seed=0))
+    env.action_space.seed(0)
+    observation, *_, info = env.step(env.action_space.sample())
+    check(observation, info)
 
 
 def reference_of(

@@ -11,10 +11,18 @@ from gymnasium.spaces import Box, Discrete
 from constrained_maxent.agents import PGP, FrankWolfe, PGPSettings, frank_wolfe
 from constrained_maxent.agents.line_search import highest_point
 from constrained_maxent.agents.pool import Pool
-from constrained_maxent.errors import CheckpointMismatch, DamagedCheckpoint, InvalidSetting, NotFitted, UnsupportedSpace
+from constrained_maxent.agents.problem_description import _fields
+from constrained_maxent.errors import (
+    CheckpointMismatch,
+    DamagedCheckpoint,
+    InvalidData,
+    InvalidSetting,
+    NotFitted,
+    UnsupportedSpace,
+)
 from constrained_maxent.evaluation import ExactProblem, evaluate_rollouts
-from constrained_maxent.functionals import Entropy, LinearCost
-from constrained_maxent.occupancy import Counts, GaussianMixture
+from constrained_maxent.functionals import Entropy, LinearCost, MixtureDistance
+from constrained_maxent.occupancy import Counts, GaussianMixture, Gaussians, Mixture
 from constrained_maxent.oracle import TabularMDP
 from constrained_maxent.penalties import Lagrangian, Quadratic
 from constrained_maxent.problem import Constraint
@@ -293,6 +301,33 @@ class TestCheckpoints:
         path.write_bytes(path.read_bytes()[:1000])
         with pytest.raises(DamagedCheckpoint, match="truncated"):
             FrankWolfe.load(path, lake())
+
+    def test_a_table_of_costs_and_numbers_of_any_type(self, mdp, cost, tmp_path):
+        def env(*, shift=0.0, limit=1, beta=1):
+            table = (np.asarray(cost.table) + shift).tolist()
+            return wrapped(mdp, {"cost": Constraint(LinearCost(table, limit=limit), Quadratic(beta))})
+
+        path = tmp_path / "agent.pt"
+        FrankWolfe(env(), **QUICK).learn(1).save(path)
+        assert FrankWolfe.load(path, env(limit=np.float64(1.0), beta=1.0)).iteration == 1
+        for other in ({"shift": 0.1}, {"limit": 2}, {"beta": 2}):
+            with pytest.raises(CheckpointMismatch, match="of a problem whose cost is"):
+                FrankWolfe.load(path, env(**other))
+
+    def test_a_mixture_is_evaluated_not_its_agent(self, tmp_path):
+        agent = FrankWolfe(lake(), **QUICK).learn(1)
+        exact = ExactProblem.from_env(lake())
+        assert exact.evaluate(agent.mixture()).objective > 0.0
+        with pytest.raises(InvalidData, match=r"give agent\.mixture\(\)"):
+            exact.evaluate(agent)
+
+
+def test_references_are_told_apart():
+    first, same, other = (
+        Mixture(Gaussians(np.ones(1), np.full((1, 1), mean), np.ones((1, 1, 1)))) for mean in (0.0, 0.0, 0.5)
+    )
+    told = [_fields(MixtureDistance(states, limit=1.0)) for states in (first, same, other)]
+    assert told[0] == told[1] != told[2]
 
 
 def test_a_search_that_ends_at_an_end():

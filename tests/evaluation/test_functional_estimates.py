@@ -53,11 +53,17 @@ def test_kl_divergence_of_a_density():
     )
     box = gym.spaces.Box(-np.inf, np.inf, (2,))
     estimator = GaussianMixture(n_components=1).bind(box, gym.spaces.Box(-1.0, 1.0, (1,))).fit(batch)
-    reference = multivariate_normal([1.0, 0.0])
-    functional = KLDivergence(lambda points: reference.pdf(points.states), limit=2.0)
+    over_actions = set()
+
+    def reference(points):
+        over_actions.add(points.is_over_actions)
+        return multivariate_normal([1.0, 0.0]).pdf(points.states)
+
+    functional = KLDivergence(reference, limit=2.0)
     measure = estimator.measure()
     estimate = estimate_of(functional, measure, batch, estimator.points_of(batch), seed=0)
     assert estimate.mean == pytest.approx(functional.value(measure) - 2.0, rel=1e-9)
     assert estimate.mean == pytest.approx(0.5 - 2.0, abs=0.1)
+    assert over_actions == {False}, "log π is unknown: references are compared by states alone, in the interval too"
     # The log-ratio has variance |m|² = 1, over 2000 steps that are independent here.
     assert estimate.high - estimate.low == pytest.approx(2 * 1.96 / 2000**0.5, rel=0.3)

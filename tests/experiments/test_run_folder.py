@@ -147,7 +147,7 @@ class TestMetrics:
         with pytest.raises(InvalidRun, match=rf"metrics\.csv is damaged: {reason}"):
             folder.read_metrics()
         with pytest.raises(InvalidRun, match=r"metrics\.csv is damaged"):
-            folder.keep_metrics_until(10, COLUMNS)
+            folder.keep_metrics_until(10)
         assert folder.metrics_path.read_bytes() == content
 
     def test_missing(self, folder):
@@ -157,17 +157,17 @@ class TestMetrics:
     @pytest.mark.parametrize(("iteration", "n_rows"), [(0, 0), (9, 0), (10, 1), (29, 2), (30, 3), (99, 3)])
     def test_keep_until(self, folder, iteration, n_rows):
         folder.metrics_path.write_text(ROWS + "40,1.")
-        folder.keep_metrics_until(iteration, COLUMNS)
+        folder.keep_metrics_until(iteration)
         assert folder.metrics_path.read_text() == "".join(ROWS.splitlines(keepends=True)[: 1 + n_rows])
 
     def test_keep_until_without_a_file(self, folder):
-        folder.keep_metrics_until(10, COLUMNS)
+        folder.keep_metrics_until(10)
         assert not folder.metrics_path.exists()
 
     def test_keep_until_with_other_columns(self, folder):
         folder.metrics_path.write_text(ROWS)
         with pytest.raises(InvalidRun, match="has the columns iteration, objective, exact, not iteration, penalty"):
-            folder.keep_metrics_until(10, ["iteration", "penalty"])
+            folder.require_metrics(["iteration", "penalty"])
         assert folder.metrics_path.read_text() == ROWS
 
 

@@ -49,6 +49,20 @@ def test_rollouts(small):
         check_rollouts(small.Line(horizon=None), **good)
 
 
+def test_an_episode_of_one_step_is_enough(small, monkeypatch):
+    """A second step would be one after the end, which environments need not survive."""
+    step, taken = small.Line.step, []
+
+    def only_once(self, action):
+        taken.append(action)
+        assert len(taken) == 1
+        return step(self, action)
+
+    monkeypatch.setattr(small.Line, "step", only_once)
+    check_rollouts(small.Line(), state="place", wrapped=(), n_episodes=1)
+    assert len(taken) == 1
+
+
 def test_the_state_must_be_there_on_every_step(small, monkeypatch):
     step = small.Line.step
     monkeypatch.setattr(small.Line, "step", lambda self, action: (*step(self, action)[:4], {}))
