@@ -33,17 +33,17 @@ def describe_terms(env: Environment) -> dict[str, str]:
     if tracker is None:
         return {}
     problem, costs = tracker.problem, _cost_tables(env)
-    terms = {} if problem.objective is None else {"objective": _fields(problem.objective)}
+    terms = {} if problem.objective is None else {"objective": describe_part(problem.objective)}
     for name, constraint in problem.constraints.items():
         cost = getattr(constraint.functional, "cost", None)
         source = tracker.cost_sources.get(cost) if isinstance(cost, str) else None
         table = costs.get(source) if isinstance(source, str) else None
         charged = "" if table is None else f", a cost of {_plain(np.asarray(table))}"
-        terms[name] = f"{_fields(constraint.functional)}{charged}, with {_fields(constraint.penalty)}"
+        terms[name] = f"{describe_part(constraint.functional)}{charged}, with {describe_part(constraint.penalty)}"
     return terms
 
 
-def _fields(part: Any) -> str:
+def describe_part(part: Any) -> str:
     """A functional, a penalty, or what they are made of: name of the class and what it was made from."""
     given = [entry for entry in fields(part) if entry.init] if is_dataclass(part) else []
     told = (f"{entry.name}={_plain(getattr(part, entry.name))}" for entry in given)
@@ -59,7 +59,7 @@ def _plain(value: Any) -> str:
         return _sequence(value)
     if is_dataclass(value):
         # A reference is large: its digest tells it from another.
-        return f"{type(value).__name__} {_digest(_fields(value).encode())}"
+        return f"{type(value).__name__} {_digest(describe_part(value).encode())}"
     return type(value).__name__
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained_maxent.agents import PGP
+from constrained_maxent.agents.acting import choose
 from constrained_maxent.agents.rollouts import Environment, single_spaces
 from constrained_maxent.errors import InvalidRun, UnsupportedPolicy
 from constrained_maxent.evaluation import exact_problem
@@ -119,7 +120,7 @@ def roll_out(
     timestep: float = bare.timestep
     if seconds is not None:
         n_episodes = max(1, math.ceil(seconds / (bare.horizon * timestep))) if bare.horizon else 1
-    choose = act or (lambda rows, rng: agent.policy.to_env(agent.policy.sample(rows, rng)))
+    act = act or partial(choose, agent.policy)
     with closing(make_environment(env_id, replace(fresh, num_envs=n_episodes))) as env:
         n_steps = bare.horizon or math.ceil((seconds or UNLIMITED_EPISODE) / timestep)
         inner, rng = below_tracker(env, agent), np.random.default_rng(seed)
@@ -127,7 +128,7 @@ def roll_out(
         states, actions = [infos["state"]], []
         running = np.ones((n_episodes, 1), dtype=bool)
         for _ in range(n_steps):
-            taken = choose(as_rows(inner.single_observation_space, observations), rng)
+            taken = act(as_rows(inner.single_observation_space, observations), rng)
             observations, _, terminated, truncated, infos = inner.step(taken)
             actions.append(np.where(running, taken, np.nan))
             states.append(np.where(running & ~infos["physics_error"][:, None], infos["state"], np.nan))

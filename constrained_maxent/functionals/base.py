@@ -117,9 +117,12 @@ def check_table(name: str, table: FloatArray, n_states: int, n_actions: int) -> 
 
 def smoothing_at(smoothing: float | None, points: Points) -> float:
     """σ as given, or what is usual at these points."""
-    if smoothing is not None:
-        return smoothing
-    return CELL_SMOOTHING if points.are_cells else DENSITY_SMOOTHING
+    return cell_smoothing(smoothing) if points.are_cells or smoothing is not None else DENSITY_SMOOTHING
+
+
+def cell_smoothing(smoothing: float | None) -> float:
+    """σ as given, or what is usual where λ is the mass of cells."""
+    return CELL_SMOOTHING if smoothing is None else float(smoothing)
 
 
 def check_smoothing(smoothing: float | None) -> None:

@@ -11,7 +11,6 @@ from gymnasium.spaces import Box, Discrete
 from constrained_maxent.agents import PGP, FrankWolfe, PGPSettings, frank_wolfe
 from constrained_maxent.agents.line_search import highest_point
 from constrained_maxent.agents.pool import Pool
-from constrained_maxent.agents.problem_description import _fields
 from constrained_maxent.errors import (
     CheckpointMismatch,
     DamagedCheckpoint,
@@ -21,8 +20,8 @@ from constrained_maxent.errors import (
     UnsupportedSpace,
 )
 from constrained_maxent.evaluation import ExactProblem, evaluate_rollouts
-from constrained_maxent.functionals import Entropy, LinearCost, MixtureDistance
-from constrained_maxent.occupancy import Counts, GaussianMixture, Gaussians, Mixture
+from constrained_maxent.functionals import Entropy, LinearCost
+from constrained_maxent.occupancy import Counts, GaussianMixture
 from constrained_maxent.oracle import TabularMDP
 from constrained_maxent.penalties import Lagrangian, Quadratic
 from constrained_maxent.problem import Constraint
@@ -320,14 +319,6 @@ class TestCheckpoints:
         assert exact.evaluate(agent.mixture()).objective > 0.0
         with pytest.raises(InvalidData, match=r"give agent\.mixture\(\)"):
             exact.evaluate(agent)
-
-
-def test_references_are_told_apart():
-    first, same, other = (
-        Mixture(Gaussians(np.ones(1), np.full((1, 1), mean), np.ones((1, 1, 1)))) for mean in (0.0, 0.0, 0.5)
-    )
-    told = [_fields(MixtureDistance(states, limit=1.0)) for states in (first, same, other)]
-    assert told[0] == told[1] != told[2]
 
 
 def test_a_search_that_ends_at_an_end():

@@ -14,7 +14,7 @@ import numpy as np
 from constrained_maxent.agents.tabular.compiled import inner
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.functionals import Entropy, Functional, KLDivergence, L2Distance, LinearCost
-from constrained_maxent.functionals.base import CELL_SMOOTHING
+from constrained_maxent.functionals.base import cell_smoothing
 from constrained_maxent.types import FloatArray, IntArray
 
 NONE, ENTROPY, STATE_ENTROPY, LINEAR, KL, L2 = range(6)
@@ -68,11 +68,10 @@ def _describe(functional: Functional) -> tuple[int, FloatArray | None, float]:
             f"smoothing=0 makes the pseudo-reward of {type(functional).__name__} infinite in cells never seen: "
             "give a smoothing above 0."
         )
-    sigma = getattr(functional, "smoothing", None)
-    sigma = CELL_SMOOTHING if sigma is None else float(sigma)
     match functional:
         case Entropy():
-            return (ENTROPY if functional.over == "state-action" else STATE_ENTROPY), None, sigma
+            kind = ENTROPY if functional.over == "state-action" else STATE_ENTROPY
+            return kind, None, cell_smoothing(functional.smoothing)
         case LinearCost():
             if functional.table is None:
                 raise InvalidSetting(
@@ -80,6 +79,7 @@ def _describe(functional: Functional) -> tuple[int, FloatArray | None, float]:
                 )
             return LINEAR, functional.table, 0.0
         case KLDivergence():
+            sigma = cell_smoothing(functional.smoothing)
             return KL, np.log(functional.table + sigma), sigma
         case L2Distance():
             return L2, functional.table, 0.0

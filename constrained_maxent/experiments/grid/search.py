@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from constrained_maxent.experiments.grid.analysis import BEST_STATIONARY, UNCONSTRAINED_COST, Summary
 from constrained_maxent.experiments.grid.reach import SHARES
@@ -46,11 +47,14 @@ class Found:
     @property
     def keeps(self) -> bool:
         """Whether the best keeps the limit."""
-        return self.violation <= KEPT_VIOLATION
+        return _keeps(self)
 
     def __str__(self) -> str:
         rates = f"α_θ = {self.learning_rate:g}, α_μ = {self.dual_rate:g}, α_t = {self.momentum:g}"
         return f"{self.entropy:.2f} nats at {self.value:.3f} with {rates}"
+
+
+Measured = TypeVar("Measured", Summary, Found)
 
 
 def search_results(summaries: Sequence[Summary]) -> list[Found]:
@@ -61,15 +65,18 @@ def search_results(summaries: Sequence[Summary]) -> list[Found]:
     return [_found(group) for group in groups.values()]
 
 
-def best_of(found: Sequence[Found]) -> Found:
+def best_of(settings: Sequence[Measured]) -> Measured:
     """Most entropy among those that keep the limit; the least violation if none does."""
-    keeping = [one for one in found if one.keeps]
-    return max(keeping, key=lambda f: f.entropy) if keeping else min(found, key=lambda f: f.violation)
+    keeping = [one for one in settings if _keeps(one)]
+    return max(keeping, key=lambda one: one.entropy) if keeping else min(settings, key=lambda one: one.violation)
+
+
+def _keeps(setting: Summary | Found) -> bool:
+    return setting.violation <= KEPT_VIOLATION
 
 
 def _found(group: Sequence[Summary]) -> Found:
-    keeping = [s for s in group if s.violation <= KEPT_VIOLATION]
-    best = max(keeping, key=lambda s: s.entropy) if keeping else min(group, key=lambda s: s.violation)
+    best = best_of(group)
     return Found(
         episodes_per_batch=best.episodes_per_batch,
         momentum=best.momentum,
@@ -77,7 +84,7 @@ def _found(group: Sequence[Summary]) -> Found:
         close=sum(
             s.entropy >= (1.0 - SHARE) * BEST_STATIONARY and s.violation <= SHARE * UNCONSTRAINED_COST for s in group
         ),
-        keeping=len(keeping),
+        keeping=sum(map(_keeps, group)),
         learning_rate=best.learning_rate,
         dual_rate=best.dual_rate,
         entropy=best.entropy,
