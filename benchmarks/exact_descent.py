@@ -101,7 +101,7 @@ def draw(results: Mapping[float, Mapping[str, DescentResult]], epsilon: float, p
                 # A violation of 0 has no place on a log axis.
                 axis.loglog(iterations, np.maximum(values, 1e-7), color=COLOURS[name], label=name, linewidth=1.2)
         for axis in column:
-            axis.axhline(epsilon, color="grey", linestyle=":", linewidth=1.0)
+            axis.axhline(epsilon, color="gray", linestyle=":", linewidth=1.0)
             axis.grid(alpha=0.2)
         column[0].set_title(f"γ = {discount}")
         column[1].set_xlabel("iteration (outer, for IPPPM), from 1")

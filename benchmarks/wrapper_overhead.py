@@ -2,7 +2,7 @@
 
     python benchmarks/wrapper_overhead.py
 
-Bare and wrapped environments take turns, so that whatever else the machine does hits both alike; each figure is the
+Bare and periodic environments take turns, so that whatever else the machine does hits both alike; each figure is the
 median over rounds. Actions are drawn before the clock starts. Batch ends (fit, evaluation, rewards) are included.
 The rows of the mixture have 16 full components over four state coordinates, one of them an angle where it says so.
 """
@@ -100,12 +100,12 @@ def vector_round(env: gym.vector.VectorEnv[Any, Any, Any], actions: Any) -> floa
     return (time.perf_counter() - begun) / (len(actions) * env.num_envs) * 1e6
 
 
-def with_mixture(env: Any, *, steps_per_batch: int, wrapped: tuple[int, ...], state: str | None) -> Any:
+def with_mixture(env: Any, *, steps_per_batch: int, periodic: tuple[int, ...], state: str | None) -> Any:
     return constrain(
         env,
         Entropy(over="state", smoothing=1e-9),
         {"cost": Constraint(LinearCost("cost", limit=0.0), Quadratic(beta=1.0))},
-        estimator=GaussianMixture(wrapped=wrapped),
+        estimator=GaussianMixture(periodic=periodic),
         steps_per_batch=steps_per_batch,
         discount=1.0,
         horizon=10**9,
@@ -114,11 +114,11 @@ def with_mixture(env: Any, *, steps_per_batch: int, wrapped: tuple[int, ...], st
     )
 
 
-def single_points(rounds: int, wrapped: tuple[int, ...]) -> None:
+def single_points(rounds: int, periodic: tuple[int, ...]) -> None:
     """One ``log_prob`` at one point, beside the same points in one call."""
     env = Drift()
     places, actions = env.walk, np.zeros((LENGTH, 1))
-    fitted = GaussianMixture(wrapped=wrapped).bind(env.observation_space, env.action_space)
+    fitted = GaussianMixture(periodic=periodic).bind(env.observation_space, env.action_space)
     fitted.fit(Batch(observations=places, actions=actions, lengths=[LENGTH]))
     one, many = [], []
     for _ in range(rounds):
@@ -130,7 +130,7 @@ def single_points(rounds: int, wrapped: tuple[int, ...]) -> None:
         fitted.log_prob(places, actions)
         many.append((time.perf_counter() - begun) / LENGTH * 1e6)
     single, joint = median(one), median(many)
-    name = f"log_prob of one point{', an angle' if wrapped else ''}"
+    name = f"log_prob of one point{', an angle' if periodic else ''}"
     met = "met" if single <= POINT_TARGET else "MISSED"
     print(f"{name:42}{single:9.3f} µs; of {LENGTH} at once {joint:6.3f} µs   target ≤ {POINT_TARGET:g} µs: {met}")
 
@@ -139,10 +139,10 @@ def compare(
     name: str, target: float, rounds: int, run: Callable[[Any, Any], float], envs: list[Any], actions: Any
 ) -> None:
     times = [[run(env, actions) for env in envs] for _ in range(rounds)]
-    bare, wrapped = (median(column) for column in zip(*times, strict=True))
+    bare, periodic = (median(column) for column in zip(*times, strict=True))
     overhead = median(after - before for before, after in times)
     print(
-        f"{name:42}{bare:9.3f} µs{wrapped:9.3f} µs{wrapped / bare:8.2f} ×{overhead:9.3f} µs"
+        f"{name:42}{bare:9.3f} µs{periodic:9.3f} µs{periodic / bare:8.2f} ×{overhead:9.3f} µs"
         f"   target ≤ {target:g} µs: {'met' if overhead <= target else 'MISSED'}"
     )
 
@@ -155,7 +155,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
     actions = rng.integers(4, size=options.steps).tolist()
     rows = rng.integers(4, size=(options.steps // 10, 256))
-    print(f"{'per environment step':42}{'bare':>12}{'wrapped':>12}{'ratio':>10}{'overhead':>12}")
+    print(f"{'per environment step':42}{'bare':>12}{'periodic':>12}{'ratio':>10}{'overhead':>12}")
     for pairing in ("same", "previous"):
         scalar = [gym.make(BARE), gym.make(WRAPPED, pairing=pairing)]
         compare(f"scalar, counts, {pairing}", SCALAR_TARGET, options.rounds, scalar_round, scalar, actions)
@@ -167,15 +167,15 @@ def main() -> None:
         ("mixture", (), None),
         ("mixture, info state, angle", (2,), "state"),
     ]
-    for name, wrapped, state in cases:
-        scalar = [Drift(), with_mixture(Drift(), steps_per_batch=2048, wrapped=wrapped, state=state)]
+    for name, periodic, state in cases:
+        scalar = [Drift(), with_mixture(Drift(), steps_per_batch=2048, periodic=periodic, state=state)]
         compare(f"scalar, {name}", MIXTURE_SCALAR_TARGET, options.rounds, scalar_round, scalar, pushes)
         vector = [
             VectorDrift(256),
-            with_mixture(VectorDrift(256), steps_per_batch=16_384, wrapped=wrapped, state=state),
+            with_mixture(VectorDrift(256), steps_per_batch=16_384, periodic=periodic, state=state),
         ]
         compare(f"vector of 256, {name}", MIXTURE_VECTOR_TARGET, options.rounds, vector_round, vector, shoves)
-        single_points(options.rounds, wrapped)
+        single_points(options.rounds, periodic)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Constrained exploration: cover as much of an environment as possible without breaking its limits.
 
-Importing the package registers its environments with Gymnasium.
+Importing the package registers its environments with Gymnasium. Its parts are imported when they are first named, so
+that who only makes an environment waits neither for PyTorch nor for the convex solver.
 """
 
 from __future__ import annotations
@@ -8,42 +9,51 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from constrained_maxent import (
-    agents,
-    envs,
-    errors,
-    evaluation,
-    functionals,
-    occupancy,
-    oracle,
-    penalties,
-    problem,
-    references,
-    schedules,
-    testing,
-    types,
-    wrappers,
-)
+from constrained_maxent.envs import registration
 
 if TYPE_CHECKING:
-    from constrained_maxent import experiments, reporting
+    from constrained_maxent import (
+        adapters,
+        agents,
+        engine,
+        envs,
+        errors,
+        evaluation,
+        functionals,
+        occupancy,
+        oracle,
+        penalties,
+        problem,
+        references,
+        reporting,
+        runs,
+        schedules,
+        spaces,
+        tasks,
+        testing,
+        tracker,
+        types,
+        wrappers,
+    )
 else:
 
     def __getattr__(name):
-        # Matplotlib and the studies take their time to load: only who names them waits for them.
-        if name in ("experiments", "reporting"):
+        if name in __all__:
             return importlib.import_module(f"constrained_maxent.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+registration.register_environments()
+
 __version__ = "0.1.0"
 
 __all__ = [
+    "adapters",
     "agents",
+    "engine",
     "envs",
     "errors",
     "evaluation",
-    "experiments",
     "functionals",
     "occupancy",
     "oracle",
@@ -51,8 +61,16 @@ __all__ = [
     "problem",
     "references",
     "reporting",
+    "runs",
     "schedules",
+    "spaces",
+    "tasks",
     "testing",
+    "tracker",
     "types",
     "wrappers",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

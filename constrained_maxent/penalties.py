@@ -7,7 +7,6 @@ without side effects. Because the penalty lives in the wrapper, every agent gets
 from __future__ import annotations
 
 import math
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -35,15 +34,25 @@ class Penalty(ABC):
 
     @abstractmethod
     def value(self, violation: float) -> float:
-        """ℒ(R), to be added to what is minimised [nats]."""
+        """ℒ(R), to be added to what is minimized [nats]."""
 
     @abstractmethod
     def slope(self, violation: float) -> float:
         """ℒ'(R), which multiplies the pseudo-reward of the constraint."""
 
-    def updated(self, violation: float) -> Self:
-        """The penalty for the next batch, given R of this one. Fixed penalties return themselves."""
+    def updated(self, violation: float, progress: float) -> Self:
+        """The penalty for the next batch. Fixed penalties return themselves.
+
+        Args:
+            violation: R of this batch.
+            progress: share of the run that is over when the next batch begins, from 0 to 1: where schedules stand.
+        """
         return self
+
+    @property
+    def has_schedule(self) -> bool:
+        """Whether it changes with the progress of the run, whose end must then be known."""
+        return False
 
     def state_dict(self) -> dict[str, float]:
         """The fields that change, by name."""
@@ -85,40 +94,38 @@ class Quadratic(Penalty):
 
 @dataclass(frozen=True)
 class QuadraticContinuation(Penalty):
-    r""":math:`\beta_k [R]_+^2` with a β that goes geometrically from ``start`` to ``end``.
+    r""":math:`\beta [R]_+^2` with a β that goes geometrically from ``start`` to ``end`` over the run.
 
     A small β leaves a large violation, a large one from the start keeps the agent from exploring at all: at first it
     would learn nothing but the constraint.
 
     Args:
-        start, end: β in the first batch and after ``iterations`` of them, above 0 [nats / R²].
-        iterations: batches in between.
-        iteration: k, batches so far.
+        start, end: β in the first batch and at the end of the run, above 0 [nats / R²].
+        progress: share of the run that is over, from 0 to 1.
 
-    >>> penalty = QuadraticContinuation(1.0, 100.0, iterations=2)
-    >>> round(penalty.beta, 6), round(penalty.updated(0.3).beta, 6)
+    >>> penalty = QuadraticContinuation(1.0, 100.0)
+    >>> round(penalty.beta, 6), round(penalty.updated(0.3, progress=0.5).beta, 6)
     (1.0, 10.0)
     """
 
-    changing: ClassVar[tuple[str, ...]] = ("iteration",)
+    changing: ClassVar[tuple[str, ...]] = ("progress",)
 
     start: float
     end: float
-    iterations: int
-    iteration: int = 0
+    progress: float = 0.0
 
     def __post_init__(self) -> None:
-        self._schedule()
-        if not (is_number(self.iteration) and self.iteration >= 0) or self.iteration % 1:
-            raise InvalidSetting(f"iteration={self.iteration!r} must be a whole number of at least 0.")
+        Geometric(self.start, self.end)  # checks them
+        _require_progress(self.progress)
 
-    def _schedule(self) -> Geometric:
-        return Geometric(self.start, self.end, self.iterations)
+    @property
+    def has_schedule(self) -> bool:
+        return True
 
     @property
     def beta(self) -> float:
         """β of this batch."""
-        return self._schedule().at(self.iteration)
+        return Geometric(self.start, self.end).at(self.progress)
 
     def value(self, violation: float) -> float:
         return Quadratic(self.beta).value(violation)
@@ -126,57 +133,8 @@ class QuadraticContinuation(Penalty):
     def slope(self, violation: float) -> float:
         return Quadratic(self.beta).slope(violation)
 
-    def updated(self, violation: float) -> Self:
-        return self if self.iteration >= self.iterations else replace(self, iteration=self.iteration + 1)
-
-
-@dataclass(frozen=True)
-class AdaptiveQuadratic(Penalty):
-    r""":math:`\beta [R]_+^2` with a β that grows until the constraint holds within a tolerance.
-
-    After each batch β ← β·growth if R > tolerance. At an optimum with the multiplier μ of the constraint the penalised
-    problem leaves R = μ / 2β, so β ends near μ / (2·tolerance), whatever the units of the cost are. Nobody has to know
-    it, nor how long a run will be.
-
-    Args:
-        tolerance: the violation that may remain, above 0, in units of R.
-        beta: β at the start, above 0 [nats / R²].
-        growth: at least 1.
-        largest: upper bound of β.
-
-    >>> penalty = AdaptiveQuadratic(tolerance=0.1, beta=2.0, growth=1.5)
-    >>> penalty.updated(0.2).beta, penalty.updated(0.05).beta
-    (3.0, 2.0)
-    """
-
-    changing: ClassVar[tuple[str, ...]] = ("beta",)
-
-    tolerance: float
-    beta: float = 1.0
-    growth: float = 1.2
-    largest: float = math.inf
-
-    def __post_init__(self) -> None:
-        for name in ("tolerance", "beta"):
-            value = getattr(self, name)
-            if not (is_number(value) and 0.0 < value < math.inf):
-                raise InvalidSetting(f"{name}={value!r} must be a finite number above 0.")
-        if not (is_number(self.growth) and 1.0 <= self.growth < math.inf):
-            raise InvalidSetting(f"growth={self.growth!r} must be a finite number of at least 1.")
-        if not (is_number(self.largest) and self.largest >= self.beta):
-            raise InvalidSetting(f"largest={self.largest!r} must be a number of at least beta={self.beta!r}.")
-
-    def value(self, violation: float) -> float:
-        return Quadratic(self.beta).value(violation)
-
-    def slope(self, violation: float) -> float:
-        return Quadratic(self.beta).slope(violation)
-
-    def updated(self, violation: float) -> Self:
-        # NaN compares False, so it never raises β.
-        if not violation > self.tolerance:
-            return self
-        return replace(self, beta=min(self.beta * self.growth, self.largest, sys.float_info.max))
+    def updated(self, violation: float, progress: float) -> Self:
+        return replace(self, progress=progress)
 
 
 @dataclass(frozen=True)
@@ -229,7 +187,7 @@ class Lagrangian(Penalty):
     def slope(self, violation: float) -> float:
         return self.multiplier
 
-    def updated(self, violation: float) -> Self:
+    def updated(self, violation: float, progress: float) -> Self:
         raised = self.multiplier + self.learning_rate * violation
         return replace(self, multiplier=min(max(raised, 0.0), self.largest))
 
@@ -266,7 +224,7 @@ class AugmentedLagrangian(Penalty):
     def slope(self, violation: float) -> float:
         return max(self.multiplier + 2.0 * self.beta * violation, 0.0)
 
-    def updated(self, violation: float) -> Self:
+    def updated(self, violation: float, progress: float) -> Self:
         step = 2.0 * self.beta if self.learning_rate is None else self.learning_rate
         return replace(self, multiplier=max(self.multiplier + step * violation, 0.0))
 
@@ -280,46 +238,44 @@ class AdaptiveLagrangian(Penalty):
     :math:`\mu = m / R_{\max}`. A violation as large as any becomes dearer by η nats per batch, in whatever units the
     cost is, and as the violation shrinks *m* settles. A β that is raised until the limit holds would run away.
 
-    A high price from the start keeps an agent from exploring at all; with ``final_rate`` η grows geometrically.
+    A high price from the start keeps an agent from exploring at all; with ``final_rate`` η grows geometrically over
+    the run.
 
     Args:
         rate: η > 0 [nats].
-        final_rate: η after ``iterations`` batches; ``None`` for no change.
-        iterations: batches in between.
+        final_rate: η at the end of the run; ``None`` for no change.
         price: m ≥ 0 at the start, what the largest violation costs [nats].
         largest_violation: R_max so far, at least 0 [R]. Given at the start, it is the least unit: violations that stay
             far below it hardly count.
-        iteration: batches so far.
+        progress: share of the run that is over, from 0 to 1.
 
-    >>> penalty = AdaptiveLagrangian().updated(0.1)
+    >>> penalty = AdaptiveLagrangian().updated(0.1, progress=0.0)
     >>> penalty.multiplier, penalty.slope(0.05)
     (10.0, 15.0)
     """
 
-    changing: ClassVar[tuple[str, ...]] = ("price", "largest_violation", "iteration")
+    changing: ClassVar[tuple[str, ...]] = ("price", "largest_violation", "progress")
 
     rate: float = 1.0
     final_rate: float | None = None
-    iterations: int | None = None
     price: float = 0.0
     largest_violation: float = 0.0
-    iteration: int = 0
+    progress: float = 0.0
 
     def __post_init__(self) -> None:
         _require_nonnegative(rate=self.rate, price=self.price, largest_violation=self.largest_violation)
         if self.rate == 0.0:
             raise InvalidSetting("rate=0 would never raise the multiplier: give a number above 0.")
-        if (self.final_rate is None) != (self.iterations is None):
-            raise InvalidSetting("final_rate and iterations belong together: give both or neither.")
-        if isinstance(self.iteration, bool) or not self.iteration >= 0 or self.iteration % 1:
-            raise InvalidSetting(f"iteration={self.iteration!r} must be a whole number of at least 0.")
+        _require_progress(self.progress)
         self._rate()  # checks the schedule
+
+    @property
+    def has_schedule(self) -> bool:
+        return self.final_rate is not None
 
     def _rate(self) -> float:
         """η of this batch."""
-        if self.final_rate is None or self.iterations is None:
-            return self.rate
-        return Geometric(self.rate, self.final_rate, self.iterations).at(self.iteration)
+        return self.rate if self.final_rate is None else Geometric(self.rate, self.final_rate).at(self.progress)
 
     @property
     def multiplier(self) -> float:
@@ -344,17 +300,17 @@ class AdaptiveLagrangian(Penalty):
             return self.price
         return max(self.price + self._rate() * violation / self.largest_violation, 0.0)
 
-    def updated(self, violation: float) -> Self:
+    def updated(self, violation: float, progress: float) -> Self:
         widened = replace(self, largest_violation=max(self.largest_violation, violation))
-        # Counting beyond the end of the schedule would make a penalty differ from itself for nothing.
-        iteration = min(self.iteration + 1, self.iterations or 0)
-        return replace(widened, price=widened._shifted(violation), iteration=iteration)
+        # Without a schedule a penalty must not differ from itself for nothing.
+        now = progress if self.has_schedule else self.progress
+        return replace(widened, price=widened._shifted(violation), progress=now)
 
 
 _KINDS: dict[str, type[Penalty]] = {
     kind.__name__: kind
     for kind in (
-        *(Quadratic, QuadraticContinuation, AdaptiveQuadratic, Exact),
+        *(Quadratic, QuadraticContinuation, Exact),
         *(Lagrangian, AugmentedLagrangian, AdaptiveLagrangian),
     )
 }
@@ -385,3 +341,8 @@ def _require_nonnegative(**values: float) -> None:
     for name, value in values.items():
         if not (is_number(value) and 0.0 <= value < math.inf):
             raise InvalidSetting(f"{name}={value!r} must be a finite number of at least 0.")
+
+
+def _require_progress(progress: float) -> None:
+    if not (is_number(progress) and 0.0 <= progress <= 1.0):
+        raise InvalidSetting(f"progress={progress!r} must lie between 0 and 1: the share of the run that is over.")

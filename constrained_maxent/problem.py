@@ -1,4 +1,4 @@
-r"""Adds up objective, constraints and penalties: the penalised problem and its pseudo-reward. The only place that does.
+r"""Adds up objective, constraints and penalties: the penalized problem and its pseudo-reward. The only place that does.
 
 .. math:: P(\lambda) = -F(\lambda) + \sum_i \mathcal L_i(R_i(\lambda)), \qquad
    r = -\frac{\partial P}{\partial\lambda}
@@ -37,10 +37,10 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The penalised problem at one λ.
+    """The penalized problem at one λ.
 
     Attributes:
-        objective: F(λ), to be maximised; ``None`` without an objective.
+        objective: F(λ), to be maximized; ``None`` without an objective.
         constraints: R_i(λ) by name; satisfied where ≤ 0.
         penalty: Σ ℒ_i(R_i), with the penalties as they were.
     """
@@ -118,7 +118,7 @@ class Problem:
     """The constrained problem: one objective, constraints by name.
 
     Args:
-        objective: F, concave, to be maximised; ``None`` for none.
+        objective: F, concave, to be maximized; ``None`` for none.
         constraints: by name.
     """
 

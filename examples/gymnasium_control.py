@@ -4,8 +4,8 @@
 
 The coordinates are a function of the observation, never a redundant observation itself: cosine and sine of one angle
 lie on a curve and have no density. Prints what fresh episodes of the untrained and of the trained policy show: entropy
-of the state at a random step H(d), by nearest neighbours, and of the occupancy H(λ), by the mixture, which is what is
-maximised [nats]; the share of costly steps less the limit; visited cells of a fixed grid; steps of an episode.
+of the state at a random step H(d), by nearest neighbors, and of the occupancy H(λ), by the mixture, which is what is
+maximized [nats]; the share of costly steps less the limit; visited cells of a fixed grid; steps of an episode.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Task:
     Attributes:
         env_id: of Gymnasium.
         state: the coordinates whose entropy counts, of one observation.
-        wrapped: those that are angles.
+        periodic: those that are angles.
         units: of the coordinates.
         grid: whose cells are counted.
         cost: 1 in a bad step, else 0.
@@ -78,7 +78,7 @@ class Task:
 
     env_id: str
     state: Callable[[Observation], Observation]
-    wrapped: tuple[int, ...]
+    periodic: tuple[int, ...]
     units: str
     grid: Grid
     cost: Callable[[Observation, Any, Observation], float]
@@ -94,7 +94,7 @@ TASKS = {
         Task(
             "Pendulum-v1",
             pendulum_state,
-            wrapped=(0,),
+            periodic=(0,),
             units="rad, rad/s",
             grid=Grid((-math.pi, -8.0), (math.pi, 8.0), (24, 24)),
             cost=spins_fast,
@@ -106,7 +106,7 @@ TASKS = {
         Task(
             "MountainCarContinuous-v0",
             car_state,
-            wrapped=(),
+            periodic=(),
             units="position / 0.1, velocity / 0.01",
             grid=Grid((-12.0, -7.0), (6.0, 7.0), (24, 24)),
             cost=is_far_left,
@@ -119,7 +119,7 @@ TASKS = {
         Task(
             "HalfCheetah-v5",
             cheetah_state,
-            wrapped=(1,),
+            periodic=(1,),
             units="m, rad, m/s",
             grid=Grid((-0.7, -math.pi, -4.0), (0.7, math.pi, 4.0), (8, 12, 12)),
             cost=runs_fast,
@@ -141,7 +141,7 @@ def make(task: Task, *, constrained: bool = True) -> gym.vector.VectorEnv[Any, A
     env = gym.make_vec(task.env_id, num_envs=task.episodes)
     env = kit.TrackOccupancy(
         env,
-        cmx.occupancy.GaussianMixture(n_components=16, wrapped=task.wrapped, buffer_size=task.buffer_size),
+        cmx.occupancy.GaussianMixture(n_components=16, periodic=task.periodic, buffer_size=task.buffer_size),
         state=task.state,
         episodes_per_batch=task.episodes,
         discount=1.0,  # all states that are visited count alike; the returns have a discount of their own

@@ -1,4 +1,4 @@
-"""Vectorise another task of dm_control: `MujocoVectorEnv` asks for its model and a few functions of its states.
+"""Vectorize another task of dm_control: `MujocoVectorEnv` asks for its model and a few functions of its states.
 
     python examples/pendulum_swingup.py
 

@@ -49,7 +49,7 @@ each_penalty = pytest.mark.parametrize("penalty", ALL, ids=lambda penalty: type(
         (QuadraticContinuation(1.0, 9.0, iterations=4, iteration=2), 2.0, 12.0, 12.0),
         (QuadraticContinuation(1.0, 9.0, iterations=4), 2.0, 4.0, 4.0),
         (QuadraticContinuation(1.0, 9.0, iterations=4, iteration=4), -2.0, 0.0, 0.0),
-        # The tolerance is for the growth of β alone: what is below it is penalised as well.
+        # The tolerance is for the growth of β alone: what is below it is penalized as well.
         (AdaptiveQuadratic(5.0, beta=3.0), 2.0, 12.0, 12.0),
         (AdaptiveQuadratic(5.0, beta=3.0), 0.0, 0.0, 0.0),
         (AdaptiveQuadratic(5.0, beta=3.0), -2.0, 0.0, 0.0),
@@ -125,7 +125,7 @@ class TestUpdate:
         assert penalty.beta == 2.0
 
     def test_an_adaptive_beta_ends_where_the_tolerance_holds(self) -> None:
-        """min (x - 3)² with x ≤ 1 has the multiplier 4 there; penalised by β the violation is 2 / (1 + β)."""
+        """min (x - 3)² with x ≤ 1 has the multiplier 4 there; penalized by β the violation is 2 / (1 + β)."""
         penalty = AdaptiveQuadratic(0.01, beta=1.0, growth=1.1)
         for _ in range(200):
             penalty = penalty.updated(2.0 / (1.0 + penalty.beta))

@@ -1,4 +1,4 @@
-"""The penalised problem and its pseudo-reward: sums worked out by hand, and the derivative of P itself."""
+"""The penalized problem and its pseudo-reward: sums worked out by hand, and the derivative of P itself."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ class TestPseudoReward:
         np.testing.assert_allclose(parts["cost"], [-0.6, 0.0, -1.2])
         np.testing.assert_array_equal(parts["near"], 0.0)
 
-    def test_is_minus_the_derivative_of_the_penalised_problem(self) -> None:
+    def test_is_minus_the_derivative_of_the_penalized_problem(self) -> None:
         rng = np.random.default_rng(0)
         table, reference = rng.dirichlet(np.ones(12), size=2).reshape(2, 4, 3)
-        penalised = Problem(
+        penalized = Problem(
             Entropy(over="state"),
             {
                 "cost": Constraint(LinearCost(rng.normal(size=(4, 3)), limit=-1.0), Quadratic(0.7)),
@@ -71,10 +71,10 @@ class TestPseudoReward:
         )
 
         def value(occupancy: np.ndarray) -> float:
-            evaluation = penalised.evaluate(occupancy)
+            evaluation = penalized.evaluate(occupancy)
             return -evaluation.objective + evaluation.penalty
 
-        parts = penalised.pseudo_reward(table, penalised.evaluate(table)).at(Measure.from_table(table).points)
+        parts = penalized.pseudo_reward(table, penalized.evaluate(table)).at(Measure.from_table(table).points)
         for cell in np.ndindex(table.shape):
             step = np.zeros_like(table)
             step[cell] = 1e-6

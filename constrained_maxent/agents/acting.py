@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained_maxent.agents.policies import Policy
-from constrained_maxent.occupancy.spaces import as_row, as_rows
+from constrained_maxent.spaces import as_row, as_rows
 
 
 def as_batch(space: gym.Space[Any], observation: Any) -> tuple[NDArray[Any], bool]:

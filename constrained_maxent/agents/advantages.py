@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained_maxent.agents.returns import generalised_advantages, mean_over_trajectories, rewards_to_go
+from constrained_maxent.agents.returns import generalized_advantages, mean_over_trajectories, rewards_to_go
 from constrained_maxent.agents.rollouts import Rollout
 from constrained_maxent.agents.settings import Hyperparameters
 from constrained_maxent.types import FloatArray
@@ -24,7 +24,7 @@ class Values(Protocol):
 def advantages_and_returns(
     rollout: Rollout, critic: Values | None, chosen: Hyperparameters
 ) -> tuple[FloatArray, FloatArray]:
-    """Advantages, not normalised, and the returns that a critic is to learn.
+    """Advantages, not normalized, and the returns that a critic is to learn.
 
     Args:
         rollout: the batch.
@@ -43,7 +43,7 @@ def advantages_and_returns(
     # After a truncation the episode would have gone on; after a termination there is nothing more.
     value_T = np.where(rollout.terminated, 0.0, critic.values(rollout.final_rows))
     value_t = critic.values(rollout.rows)
-    advantage_t = generalised_advantages(
+    advantage_t = generalized_advantages(
         rollout.rewards,
         value_t,
         rollout.lengths,

@@ -15,7 +15,7 @@ class PolicyAverage:
     r""":math:`\bar\theta \leftarrow d_n \bar\theta + (1 - d_n)\,\theta`, with :math:`d_n = \min(d, n/(n+1))`.
 
     The iterates of stochastic gradients swing around where they are heading; their mean swings less. At first it is the
-    plain mean of the iterates so far. Normalisations of observations are those of the last iterate.
+    plain mean of the iterates so far. Normalizations of observations are those of the last iterate.
 
     Args:
         policy: the learner; the average is a copy of it.

@@ -23,11 +23,8 @@ from constrained_maxent.errors import CheckpointMismatch, DamagedCheckpoint, Inv
 if TYPE_CHECKING:
     from constrained_maxent.agents.pgp import PGP
 
-FORMAT = 4
+FORMAT = 5
 """Version of the file's layout. Files of another version are refused by name."""
-
-_LATER_HYPERPARAMETERS: dict[str, Any] = {"momentum": 1.0, "importance_bound": 2.0}
-"""What files of this format may lack, and what their agents did: the hyperparameters are younger than the format."""
 
 Agent = TypeVar("Agent", bound="PGP")
 
@@ -47,8 +44,7 @@ def save(path: str | PathLike[str], agent: PGP) -> None:
         "average": None if agent._average is None else agent._average.state_dict(),
         "optimizer": agent.optimizer.state_dict(),
         "updates": agent._updates,
-        "centre": dict(enumerate(agent._centre)),
-        "momentum": None if agent._momentum is None else agent._momentum.state_dict(),
+        "center": dict(enumerate(agent._center)),
         "critic": None if agent.critic is None else agent.critic.state_dict(),
         "critic_optimizer": None if agent.critic is None else agent.critic.optimizer.state_dict(),
         # The generator's state has integers of 128 bits, which JSON can hold.
@@ -105,7 +101,7 @@ def load(path: str | PathLike[str], env: Environment, kind: type[Agent], *, devi
         require_match(path, content, env, kind)
         settings = PGPSettings(**json.loads(content["settings"]))
         settings = settings if device is None else replace(settings, device=device)
-        chosen = _LATER_HYPERPARAMETERS | json.loads(content["hyperparameters"])
+        chosen = json.loads(content["hyperparameters"])
         complete = replace(settings, **chosen)
         agent = kind(env, complete, seed=content["seed"])
         agent.settings = settings
@@ -121,10 +117,7 @@ def load(path: str | PathLike[str], env: Environment, kind: type[Agent], *, devi
         agent._rng.bit_generator.state = json.loads(content["random"])
         agent.learner.changed()
         agent._updates = int(content["updates"])
-        agent._centre = _centre(agent, content["centre"])
-        if agent._momentum is not None:
-            state = content["momentum"]
-            agent._momentum.load_state_dict({**state, "wrappers": to_arrays(state["wrappers"])})
+        agent._center = _center(agent, content["center"])
         agent.iteration, agent.timesteps = int(content["iteration"]), int(content["timesteps"])
         # Last, because only now is it sure that the rest fits: the environment stays as it is otherwise.
         _load_tracker_state(env, to_arrays(content["wrappers"]))
@@ -149,11 +142,11 @@ def require_match(path: str | PathLike[str], content: Mapping[str, Any], env: En
             )
 
 
-def _centre(agent: PGP, stored: Mapping[int, torch.Tensor]) -> list[torch.Tensor]:
-    """The proximal term's centre on the policy's device; empty, or of the shapes of its parameters."""
+def _center(agent: PGP, stored: Mapping[int, torch.Tensor]) -> list[torch.Tensor]:
+    """The proximal term's center on the policy's device; empty, or of the shapes of its parameters."""
     parameters = list(agent.learner.parameters())
     if stored and [stored[i].shape for i in range(len(stored))] != [parameter.shape for parameter in parameters]:
-        raise ValueError("The centre of the proximal term has other shapes than the policy.")
+        raise ValueError("The center of the proximal term has other shapes than the policy.")
     return [stored[i].to(parameters[i].device, parameters[i].dtype) for i in range(len(stored))]
 
 

@@ -16,7 +16,7 @@ from constrained_maxent.types import FloatArray
 
 
 class Critic(nn.Module):
-    """V(s) of the discounted return, fitted to standardised returns: the units of the latest batch.
+    """V(s) of the discounted return, fitted to standardized returns: the units of the latest batch.
 
     Args:
         observation_space: of one (sub-)environment.
@@ -45,14 +45,14 @@ class Critic(nn.Module):
         return values
 
     def observe(self, rows: NDArray[Any]) -> None:
-        """Let the normalisation of observations take these rows into account."""
+        """Let the normalization of observations take these rows into account."""
         self.features.observe(rows)
 
     def fit(self, rows: NDArray[Any], return_t: FloatArray, rng: np.random.Generator) -> float:
         """Some gradient steps towards the returns.
 
         Returns:
-            Mean squared error of the last step, in standardised units.
+            Mean squared error of the last step, in standardized units.
         """
         settings, device = self._settings, self.mean.device
         self.mean.fill_(float(return_t.mean()))

@@ -1,4 +1,4 @@
-"""The natural gradient of a softmax table as an optimiser of PyTorch: the batched engine's step, for one run."""
+"""The natural gradient of a softmax table as an optimizer of PyTorch: the batched engine's step, for one run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class NaturalGradient(torch.optim.Optimizer):
     r"""Steps :math:`\theta_s \leftarrow \theta_s + \eta\,(F_s + \delta I)^{-1} g_s` (Kakade, 2001), s by s.
 
     The Fisher matrix is :math:`F_s = d(s)\,(\mathrm{diag}\,\pi_s - \pi_s\pi_s^\top)`; in closed form, see
-    :mod:`constrained_maxent.agents.tabular.steps`, whose compiled step this one calls.
+    :mod:`constrained_maxent.engine.steps`, whose compiled step this one calls.
 
     Args:
         policy: the table.
@@ -34,7 +34,7 @@ class NaturalGradient(torch.optim.Optimizer):
 
     def __init__(self, policy: TabularSoftmax, tracker: Any | None = None, *, lr: float, damping: float) -> None:
         # Imported late: the compiler takes half a second, and no other step needs it.
-        from constrained_maxent.agents.tabular.steps import natural_table_step
+        from constrained_maxent.engine.steps import natural_table_step
 
         super().__init__(policy.parameters(), {"lr": lr})
         self.policy = policy

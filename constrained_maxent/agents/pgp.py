@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
-from dataclasses import replace
 from os import PathLike
 from typing import Any, Self
 
@@ -16,13 +14,12 @@ from constrained_maxent.agents.acting import as_batch, choose, one_action
 from constrained_maxent.agents.advantages import advantages_and_returns
 from constrained_maxent.agents.averaging import PolicyAverage
 from constrained_maxent.agents.critic import Critic
-from constrained_maxent.agents.momentum import Momentum, require_whole_episodes
 from constrained_maxent.agents.natural import NaturalGradient
-from constrained_maxent.agents.normalised import NormalisedGradient
+from constrained_maxent.agents.normalized import NormalizedGradient
 from constrained_maxent.agents.policies import CategoricalMLP, Policy, TabularSoftmax, is_table, make_policy
 from constrained_maxent.agents.progress import Progress
 from constrained_maxent.agents.reports import Callback, IterationReport, asks_to_stop
-from constrained_maxent.agents.returns import standardised
+from constrained_maxent.agents.returns import standardized
 from constrained_maxent.agents.rollouts import Collector, Environment, Rollout, derived_seed, find_tracker
 from constrained_maxent.agents.settings import PGPSettings, complete
 from constrained_maxent.agents.updates import update_policy
@@ -40,7 +37,6 @@ class PGP:
 
     The pseudo-rewards *r*, the weights *w*, the end of a batch and its trajectories :math:`B_2` are read from ``info``;
     objective, constraints and penalties are those of the wrappers. With a ``Lagrangian`` penalty it is primal-dual,
-    with ``momentum`` below 1 (1 = no momentum) and ``optimizer="normalised"`` besides VR-PDPG (Ying et al., 2025),
     with ``proximal_weight`` Algorithm 2. Where every batch is of whole episodes, each iteration starts with a seeded
     reset, so a run that is saved and continued equals an uninterrupted one bit for bit.
 
@@ -84,7 +80,7 @@ class PGP:
         # Acting in between must not change what is learnt.
         self._predict_rng = np.random.default_rng((self.seed, 1))
         self._updates = 0  # batches that the policy took
-        self._centre: list[torch.Tensor] = []  # of the proximal term, one for each parameter; empty without one
+        self._center: list[torch.Tensor] = []  # of the proximal term, one for each parameter; empty without one
         self._goes_on = False  # whether the collector is inside episodes that the next batch continues
         self._build()
 
@@ -114,15 +110,6 @@ class PGP:
             raise InvalidSetting(f"device={settings.device!r} cannot be used here ({error}): take 'cpu'.") from error
         self._average = PolicyAverage(self.learner, chosen.averaging) if chosen.averaging > 0.0 else None
         self.optimizer = self._make_optimizer()
-        self._momentum: Momentum | None = None
-        if chosen.momentum < 1.0:
-            self._momentum = Momentum(
-                self.learner,
-                tracker,
-                share=chosen.momentum,
-                importance_bound=chosen.importance_bound,
-                first_action=int(getattr(spaces[1], "start", 0)),
-            )
 
     @property
     def policy(self) -> Policy:
@@ -141,7 +128,7 @@ class PGP:
         if kind == "adam":
             # Fused: each parameter in one pass, instead of a dozen.
             return torch.optim.Adam(self.learner.parameters(), lr=rate, fused=True)
-        plain = NormalisedGradient if kind == "normalised" else torch.optim.SGD
+        plain = NormalizedGradient if kind == "normalized" else torch.optim.SGD
         return plain(self.learner.parameters(), lr=rate)
 
     # Learning.
@@ -199,24 +186,14 @@ class PGP:
         natural = self.optimizer if isinstance(self.optimizer, NaturalGradient) else None
         if natural is not None:
             natural.before_batch()
-        momentum = self._momentum
-        with nullcontext() if momentum is None else momentum.batch():
-            rollout = self._collector.collect(self.learner, self._rng)
-        if momentum is not None:
-            require_whole_episodes(rollout.report, "momentum")
+        rollout = self._collector.collect(self.learner, self._rng)
         if natural is not None and len(rollout.rows):
             natural.after_batch(rollout)
         # Whole episodes: the next batch starts afresh, with the new policy from its first step on.
         self._goes_on = not rollout.report["whole_episodes"]
         self.timesteps += rollout.n_steps
         self.iteration += 1
-        stepped = False
-        try:
-            gradient_norm, critic_loss = self._update(rollout) if len(rollout.rows) else (0.0, None)
-            stepped = len(rollout.rows) > 0
-        finally:
-            if momentum is not None:
-                momentum.end_batch(stepped=stepped)
+        gradient_norm, critic_loss = self._update(rollout) if len(rollout.rows) else (0.0, None)
         report = rollout.report
         return IterationReport(
             iteration=self.iteration,
@@ -232,13 +209,13 @@ class PGP:
     def _update(self, rollout: Rollout) -> tuple[float, float | None]:
         """Update the policy, then the critic, then how they see observations."""
         chosen = self.hyperparameters
-        advantage_t, return_t = self._advantages(rollout)
+        advantage_t, return_t = advantages_and_returns(rollout, self.critic, chosen)
         if chosen.normalize_advantages:
-            advantage_t = standardised(advantage_t, rollout.weights)
+            advantage_t = standardized(advantage_t, rollout.weights)
         for group in self.optimizer.param_groups:
             group["lr"] = self._learning_rate()
         if chosen.proximal_weight > 0.0 and self._updates % chosen.inner_iterations == 0:
-            self._centre = [parameter.detach().clone() for parameter in self.learner.parameters()]
+            self._center = [parameter.detach().clone() for parameter in self.learner.parameters()]
         norm = update_policy(
             self.learner,
             self.optimizer,
@@ -247,30 +224,18 @@ class PGP:
             raw=rollout.actions,
             factor_t=rollout.weights * advantage_t / rollout.n_episodes,
             rng=self._rng,
-            centre=self._centre,
-            after_ascent=None if self._momentum is None else lambda: self._follow(rollout),
+            center=self._center,
         )
         self._updates += 1
         critic_loss = None
         if self.critic is not None:
-            # Before the fit: the next batch asks for values in this normalisation.
+            # Before the fit: the next batch asks for values in this normalization.
             self.critic.observe(rollout.rows)
             critic_loss = self.critic.fit(rollout.rows, return_t, self._rng)
         self.learner.observe(rollout.rows)
         if self._average is not None:
             self._average.update(self.learner)
         return norm, critic_loss
-
-    def _follow(self, rollout: Rollout) -> None:
-        """Momentum: correct the gradient by that of the old policy and rewards on the same steps."""
-        momentum = self._momentum
-        assert momentum is not None
-        old_factor_t = None
-        if momentum.direction:
-            rewards, importance = momentum.old_batch(rollout)
-            advantage_t, _ = self._advantages(replace(rollout, rewards=rewards))
-            old_factor_t = importance * rollout.weights * advantage_t / rollout.n_episodes
-        momentum.follow(rollout.rows, rollout.actions, old_factor_t)
 
     def _learning_rate(self) -> float:
         """η of this iteration."""
@@ -279,9 +244,6 @@ class PGP:
             return chosen.learning_rate
         schedule = Geometric(chosen.learning_rate, chosen.final_learning_rate, chosen.decay_iterations)
         return schedule.at(self.iteration - 1)
-
-    def _advantages(self, rollout: Rollout) -> tuple[FloatArray, FloatArray]:
-        return advantages_and_returns(rollout, self.critic, self.hyperparameters)
 
     def _reset_seed(self) -> int:
         return derived_seed(self.seed, self.iteration)

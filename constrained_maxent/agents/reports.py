@@ -19,9 +19,9 @@ class IterationReport:
         timesteps: steps taken in the environment so far.
         objective, constraints, multipliers, penalty: from ``info["batch"]``, estimated on the batch before the update,
             which the learner collected.
-        gradient_norm: of the batch's first gradient, before clipping: that of P, unless advantages are normalised or
+        gradient_norm: of the batch's first gradient, before clipping: that of P, unless advantages are normalized or
             momentum and a proximal term belong to it.
-        critic_loss: in standardised units; ``None`` without a critic.
+        critic_loss: in standardized units; ``None`` without a critic.
     """
 
     iteration: int

@@ -40,7 +40,7 @@ def rewards_to_go(
     return return_t
 
 
-def generalised_advantages(
+def generalized_advantages(
     reward_t: FloatArray,
     value_t: FloatArray,
     lengths: IntArray,
@@ -63,7 +63,7 @@ def generalised_advantages(
         ``(n_steps,)``.
 
     >>> one, values = np.array([2]), np.array([0.5, 1.0])
-    >>> generalised_advantages(np.ones(2), values, one, discount=1.0, gae_lambda=0.5, value_T=np.zeros(1))
+    >>> generalized_advantages(np.ones(2), values, one, discount=1.0, gae_lambda=0.5, value_T=np.zeros(1))
     array([1.5, 0. ])
     """
     next_value_t = np.append(value_t[1:], 0.0)
@@ -84,16 +84,16 @@ def mean_over_trajectories(return_t: FloatArray, times: IntArray) -> FloatArray:
     return means
 
 
-def standardised(advantage_t: FloatArray, weights: FloatArray) -> FloatArray:
+def standardized(advantage_t: FloatArray, weights: FloatArray) -> FloatArray:
     """Advantages of weighted mean 0 and variance 1, ``(n_steps,)``; those that are all alike become 0.
 
-    >>> standardised(np.array([1.0, 5.0]), np.array([1.0, 1.0]))
+    >>> standardized(np.array([1.0, 5.0]), np.array([1.0, 1.0]))
     array([-1.,  1.])
     """
     total = weights.sum()
     if not total > 0.0:
         return np.zeros_like(advantage_t)
-    centred = advantage_t - weights @ advantage_t / total
-    spread = np.sqrt(weights @ centred**2 / total)
-    result: FloatArray = centred / spread if spread > 1e-12 else np.zeros_like(centred)
+    centerd = advantage_t - weights @ advantage_t / total
+    spread = np.sqrt(weights @ centerd**2 / total)
+    result: FloatArray = centerd / spread if spread > 1e-12 else np.zeros_like(centerd)
     return result

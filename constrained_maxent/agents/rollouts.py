@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from constrained_maxent.agents.acting import one_action
 from constrained_maxent.agents.policies import Policy
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.occupancy.spaces import as_row, as_rows
+from constrained_maxent.spaces import as_row, as_rows
 from constrained_maxent.types import FloatArray, IntArray
 
 Environment = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]

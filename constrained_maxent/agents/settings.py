@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 from constrained_maxent.errors import InvalidSetting
 
 PolicyKind = Literal["auto", "tabular", "mlp"]
-Optimizer = Literal["sgd", "normalised", "natural", "adam"]
+Optimizer = Literal["sgd", "normalized", "natural", "adam"]
 Baseline = Literal["none", "batch-mean", "critic"]
 
 
@@ -34,15 +34,10 @@ class PGPSettings:
     damping: float | None = None
     """δ of the natural gradient, as a share of the mass of a full-length episode: it bounds the steps in states that λ̂
     hardly knows. Usual: 0.01."""
-    momentum: float | None = None
-    """α in (0, 1], 1 = no momentum: weight of the new batch in the variance-reduced gradient, and in λ̂ where it is
-    counts (VR-PDPG). It takes an environment with pairing="previous" and one step for each batch. Usual: 1."""
-    importance_bound: float | None = None
-    """Largest importance weight of an episode, at least 1; only momentum asks for it. Usual: 2."""
     proximal_weight: float | None = None
-    """ρ̂ of the proximal point method (Algorithm 2): a pull of ρ̂ (θ - centre) back to a centre [nats]. Usual: 0."""
+    """ρ̂ of the proximal point method (Algorithm 2): a pull of ρ̂ (θ - center) back to a center [nats]. Usual: 0."""
     inner_iterations: int | None = None
-    """T_in, batches until that centre moves to where θ is. Usual: 50."""
+    """T_in, batches until that center moves to where θ is. Usual: 50."""
     averaging: float | None = None
     """Decay of the exponential average of iterates, in [0, 1). That average is the policy that predicts and is
     evaluated; the last iterate collects the batches. Usual: 0, no average."""
@@ -54,7 +49,7 @@ class PGPSettings:
     """What is subtracted from returns: nothing (Algorithm 1; usual for a table), the batch's mean at the same time
     step, or a critic (usual for networks)."""
     gae_lambda: float | None = None
-    """λ of generalised advantage estimation, with a critic; 1 takes whole returns. Usual: 0.95."""
+    """λ of generalized advantage estimation, with a critic; 1 takes whole returns. Usual: 0.95."""
     normalize_advantages: bool | None = None
     """Whether a batch's advantages are given mean 0 and variance 1. Usual: for networks."""
     normalize_observations: bool | None = None
@@ -89,12 +84,6 @@ class PGPSettings:
             "proximal_weight",
             lambda value: _is_number(value) and 0.0 <= value < math.inf,
             "a finite number of at least 0",
-        )
-        self._require("momentum", lambda value: _is_number(value) and 0.0 < value <= 1.0, "in (0, 1]")
-        self._require(
-            "importance_bound",
-            lambda value: _is_number(value) and 1.0 <= value < math.inf,
-            "a finite number of at least 1",
         )
         for name in ("projection_radius", "max_gradient_norm", "clip_range"):
             self._require(name, lambda value: _is_number(value) and value > 0.0, "a number above 0; inf for no limit")
@@ -134,8 +123,6 @@ class Hyperparameters:
     decay_iterations: int | None
     optimizer: Optimizer
     damping: float
-    momentum: float
-    importance_bound: float
     proximal_weight: float
     inner_iterations: int
     averaging: float
@@ -159,8 +146,6 @@ _BOTH: dict[str, Any] = {
     "final_learning_rate": None,
     "decay_iterations": None,
     "damping": 0.01,
-    "momentum": 1.0,
-    "importance_bound": 2.0,
     "proximal_weight": 0.0,
     "inner_iterations": 50,
     "averaging": 0.0,
@@ -197,9 +182,6 @@ _NETWORKS = _BOTH | {
     "max_gradient_norm": 1.0,
 }
 
-_WITH_MOMENTUM: dict[str, Any] = {"epochs": 1, "minibatch_size": 0, "normalize_advantages": False}
-"""What momentum needs, whatever the policy: one step up the whole batch's gradient, in units that stay."""
-
 
 def suggested(agent_defaults: Mapping[str, Any]) -> dict[str, Any]:
     """What an environment suggests, checked.
@@ -219,8 +201,6 @@ def complete(settings: PGPSettings, agent_defaults: Mapping[str, Any], *, is_tab
         InvalidSetting: settings that do not fit together.
     """
     usual, known = _TABLE if is_table else _NETWORKS, suggested(agent_defaults) | settings.given()
-    if known.get("momentum", 1.0) < 1.0:
-        usual = usual | _WITH_MOMENTUM
     chosen = usual | known
     hyperparameters = Hyperparameters(**{entry.name: chosen[entry.name] for entry in fields(Hyperparameters)})
     if math.isfinite(hyperparameters.projection_radius) and not is_table:
@@ -230,13 +210,6 @@ def complete(settings: PGPSettings, agent_defaults: Mapping[str, Any], *, is_tab
             "optimizer='natural' is for tabular policies, whose Fisher matrix has a closed form: take 'adam' for "
             "networks."
         )
-    if hyperparameters.momentum < 1.0:
-        for name, needed in _WITH_MOMENTUM.items():
-            if (value := getattr(hyperparameters, name)) != needed:
-                raise InvalidSetting(
-                    f"momentum is of one step up the gradient of a whole batch: take {name}={needed!r} with it, not "
-                    f"{value!r}, or momentum=1."
-                )
     return hyperparameters
 
 

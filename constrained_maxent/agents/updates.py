@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,7 @@ def update_policy(
     raw: NDArray[Any],
     factor_t: FloatArray,
     rng: np.random.Generator,
-    centre: Sequence[torch.Tensor] = (),
-    after_ascent: Callable[[], None] | None = None,
+    center: Sequence[torch.Tensor] = (),
 ) -> float:
     r"""Climb :math:`\sum_t f_t \log\pi(a_t|s_t)`, or its surrogate that stays near the policy which acted.
 
@@ -41,10 +40,8 @@ def update_policy(
         raw: raw actions, ``(n, ...)``.
         factor_t: :math:`f_t`, the weighted advantages, ``(n,)``.
         rng: shuffles.
-        centre: of the proximal term (paper, Algorithm 2): parameters that every gradient pulls back to, in their
+        center: of the proximal term (paper, Algorithm 2): parameters that every gradient pulls back to, in their
             order. Without it there is no such term.
-        after_ascent: called between the gradient of the whole batch and its step, to change it in place: momentum. It
-            is not called where a batch is more than one step.
 
     Returns:
         Norm of the first gradient, before clipping.
@@ -57,9 +54,7 @@ def update_policy(
     if settings.epochs == 1 and size >= n_steps:
         optimizer.zero_grad()
         policy.ascend(rows, raw, factor_t)
-        if after_ascent is not None:
-            after_ascent()
-        return _step(policy, optimizer, settings, centre)
+        return _step(policy, optimizer, settings, center)
     with torch.no_grad():
         old_t = policy.log_prob(rows, raw)
     first_norm = math.nan
@@ -73,19 +68,19 @@ def update_policy(
             clipped = ratio.clamp(1.0 - settings.clip_range, 1.0 + settings.clip_range)
             optimizer.zero_grad()
             (-torch.minimum(ratio * factor, clipped * factor).sum()).backward()  # type: ignore[no-untyped-call]
-            norm = _step(policy, optimizer, settings, centre)
+            norm = _step(policy, optimizer, settings, center)
             first_norm = norm if math.isnan(first_norm) else first_norm
     return first_norm
 
 
 def _step(
-    policy: Policy, optimizer: torch.optim.Optimizer, settings: Hyperparameters, centre: Sequence[torch.Tensor]
+    policy: Policy, optimizer: torch.optim.Optimizer, settings: Hyperparameters, center: Sequence[torch.Tensor]
 ) -> float:
-    """One step of the optimiser, projected; the norm of its gradient."""
-    if centre:
-        # Optimisers step down: the gradient of ρ̂/2 |θ - centre|² is added.
+    """One step of the optimizer, projected; the norm of its gradient."""
+    if center:
+        # Optimizers step down: the gradient of ρ̂/2 |θ - center|² is added.
         with torch.no_grad():
-            for parameter, home in zip(policy.parameters(), centre, strict=True):
+            for parameter, home in zip(policy.parameters(), center, strict=True):
                 assert parameter.grad is not None
                 parameter.grad += settings.proximal_weight * (parameter - home)
     norm = float(torch.nn.utils.clip_grad_norm_(policy.parameters(), settings.max_gradient_norm))

@@ -14,8 +14,8 @@ from constrained_maxent.cli.console import console, number
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.evaluation import Estimate, Evaluation, over_seeds
 from constrained_maxent.evaluation.rollouts import OBJECTIVE, constraint_figure
-from constrained_maxent.experiments.evaluation import RunEvaluation, evaluate_run
-from constrained_maxent.experiments.run_folder import RunFolder
+from constrained_maxent.runs.evaluation import RunEvaluation, evaluate_run
+from constrained_maxent.runs.run_folder import RunFolder
 
 
 @dataclass(frozen=True, kw_only=True)

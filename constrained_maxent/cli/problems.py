@@ -16,11 +16,11 @@ from rich.table import Column, Table
 from constrained_maxent.cli.console import console, number
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.evaluation import ExactProblem
-from constrained_maxent.experiments.environments import make_environment
-from constrained_maxent.experiments.figures import lake_of
-from constrained_maxent.experiments.settings import TrainSettings
 from constrained_maxent.functionals import LinearCost
 from constrained_maxent.occupancy import Scale
+from constrained_maxent.runs.environments import make_environment
+from constrained_maxent.runs.figures import lake_of
+from constrained_maxent.runs.settings import TrainSettings
 
 Horizon = Literal["environment", "infinite"]
 
@@ -38,7 +38,7 @@ class Problem:
     discount: float | None = None
     """γ of the occupancy."""
     scale: Scale | None = None
-    """Scale of the occupancy: "normalised" or "truncated"."""
+    """Scale of the occupancy: "normalized" or "truncated"."""
     cost: str | None = None
     """Key of info that carries the cost; "cost" if it is there."""
     env_kwargs: str = "{}"
@@ -69,7 +69,7 @@ class Solve:
     problem: Annotated[Problem, tyro.conf.arg(name="")]
     """The problem."""
     betas: tuple[float, ...] = ()
-    """Also solve with the constraints penalised by these β."""
+    """Also solve with the constraints penalized by these β."""
     figure: Path | None = None
     """Draw the constrained optimum's occupancy here (maps of lakes only)."""
 
@@ -83,7 +83,7 @@ class Solve:
             raise InvalidSetting(f"{self.problem.env_id} is not a lake with a map: leave out --figure.")
         best = optimum(problem)
         solutions = {"without constraints": optimum(problem, constrained=False), "with constraints": best}
-        solutions |= {f"penalised, β = {beta:g}": optimum(problem, beta=beta) for beta in self.betas}
+        solutions |= {f"penalized, β = {beta:g}": optimum(problem, beta=beta) for beta in self.betas}
         title = f"{self.problem.env_id}, {problem.scale}, discount {problem.mdp.discount:g}"
         table = Table(Column(no_wrap=True), title=title)
         names = list(problem.constraints)

@@ -14,16 +14,16 @@ import tyro
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from constrained_maxent.adapters.sb3 import require_stable_baselines
 from constrained_maxent.atomic import check_writable
 from constrained_maxent.cli.console import console
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.evaluation.state_measures import measures_of
-from constrained_maxent.experiments.environments import find_spec, make_scalar
-from constrained_maxent.experiments.settings import json_object
-from constrained_maxent.experiments.training import file_name
 from constrained_maxent.references import GaussianNetwork, Reference
-from constrained_maxent.references.stable_baselines import require_stable_baselines
 from constrained_maxent.references.training import TRAINING, ExpertSettings, check_rollouts, reference_of, train_expert
+from constrained_maxent.runs.environments import find_spec, make_scalar
+from constrained_maxent.runs.settings import json_object
+from constrained_maxent.runs.training import file_name
 from constrained_maxent.types import check_count
 
 _EXAMPLE = '{"time_limit": 4.0}'
@@ -51,7 +51,7 @@ class TrainReference:
     """γ of the expert's returns, for each step of a training environment."""
     state: str = "state"
     """Key of info that carries the state that the density is over; "observation" for the observation itself."""
-    wrapped: tuple[int, ...] | None = None
+    periodic: tuple[int, ...] | None = None
     """Coordinates of that state that are angles in radians. Default: those of the package's own environments."""
     env_kwargs: str = "{}"
     """Arguments of the environment, as a JSON object."""
@@ -81,8 +81,8 @@ class TrainReference:
         target = self.out or Path("references") / f"{file_name(self.env_id)}-seed{self.seed}.npz"
         state = None if self.state == "observation" else self.state
         with closing(make_scalar(self.env_id, kwargs)) as env:
-            wrapped = self._angles(env)
-            check_rollouts(env, state=state, wrapped=wrapped, n_episodes=self.episodes)
+            periodic = self._angles(env)
+            check_rollouts(env, state=state, periodic=periodic, n_episodes=self.episodes)
             try:
                 check_writable(target)
             except OSError as error:
@@ -101,7 +101,7 @@ class TrainReference:
                 expert,
                 env,
                 state=state,
-                wrapped=wrapped,
+                periodic=periodic,
                 n_episodes=self.episodes,
                 about={"command": self._command(), "training_kwargs": extra},
             )
@@ -111,17 +111,17 @@ class TrainReference:
 
     def _angles(self, env: gym.Env[Any, Any]) -> tuple[int, ...]:
         """Those given, or what is known of the state of this environment."""
-        if self.wrapped is not None:
-            return self.wrapped
-        return tuple(measures_of(env).wrapped or ()) if self.state == "state" else ()
+        if self.periodic is not None:
+            return self.periodic
+        return tuple(measures_of(env).periodic or ()) if self.state == "state" else ()
 
     def _command(self) -> str:
         """The command line that makes this reference again."""
         options = [self.env_id, "--timesteps", self.timesteps, "--seed", self.seed, "--episodes", self.episodes]
         options += ["--updates-per-step", self.updates_per_step, "--hidden-sizes", *self.hidden_sizes]
         options += ["--learning-rate", self.learning_rate, "--discount", self.discount, "--state", self.state]
-        if self.wrapped is not None:
-            options += ["--wrapped", *self.wrapped]
+        if self.periodic is not None:
+            options += ["--periodic", *self.periodic]
         if self.env_kwargs != "{}":
             options += ["--env-kwargs", self.env_kwargs]
         if self.training_kwargs is not None:
@@ -162,7 +162,7 @@ def _print(reference: Reference, path: Path) -> None:
     states, policy = reference.states, reference.policy
     table = Table(title=str(path), show_header=False)
     table.add_row("components", str(len(states.gaussians.weights)))
-    angles = f", angles {', '.join(map(str, states.wrapped))}" if states.wrapped else ""
+    angles = f", angles {', '.join(map(str, states.periodic))}" if states.periodic else ""
     table.add_row("state", f"{states.n_states} coordinates{angles}, mass {states.mass:g}")
     sizes: list[tuple[int, ...]] = []
     if isinstance(policy, GaussianNetwork):

@@ -10,8 +10,8 @@ from rich.table import Table
 
 from constrained_maxent.cli.console import INTERRUPTED, console
 from constrained_maxent.evaluation import Estimate, over_seeds
-from constrained_maxent.experiments.control_cases import STUDIES, StudyName
-from constrained_maxent.experiments.control_study import (
+from constrained_maxent.reproduction.control_cases import STUDIES, StudyName
+from constrained_maxent.reproduction.control_study import (
     EXPERT,
     CaseResult,
     draw_curves,
@@ -19,7 +19,7 @@ from constrained_maxent.experiments.control_study import (
     run_study,
     write_table,
 )
-from constrained_maxent.experiments.run_folder import require_folder
+from constrained_maxent.runs.run_folder import require_folder
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,23 +11,23 @@ from typing import Literal
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
-from constrained_maxent.agents.tabular import EngineProgress
 from constrained_maxent.cli.console import INTERRUPTED, console, number
-from constrained_maxent.experiments.grid.analysis import (
+from constrained_maxent.engine import EngineProgress
+from constrained_maxent.reproduction.grid.analysis import (
     Course,
     Summary,
     courses,
     stationary_optimum,
     unconstrained_violation,
 )
-from constrained_maxent.experiments.grid.claims import Claim, claims, judgements
-from constrained_maxent.experiments.grid.draw import draw_study
-from constrained_maxent.experiments.grid.mixtures import MixturePoint, frank_wolfe_course
-from constrained_maxent.experiments.grid.reach import SHARES, reaches
-from constrained_maxent.experiments.grid.run import Row, StudyFiles, run_study
-from constrained_maxent.experiments.grid.search import KEPT_VIOLATION, search_results
-from constrained_maxent.experiments.grid.sweep import SCALES, Scale, ScaleName, Study, chosen
-from constrained_maxent.experiments.grid.tables import WITHOUT_PARQUET, can_write_parquet, write_table
+from constrained_maxent.reproduction.grid.claims import Claim, claims, judgements
+from constrained_maxent.reproduction.grid.draw import draw_study
+from constrained_maxent.reproduction.grid.mixtures import MixturePoint, frank_wolfe_course
+from constrained_maxent.reproduction.grid.reach import SHARES, reaches
+from constrained_maxent.reproduction.grid.run import Row, StudyFiles, run_study
+from constrained_maxent.reproduction.grid.search import KEPT_VIOLATION, search_results
+from constrained_maxent.reproduction.grid.sweep import SCALES, Scale, ScaleName, Study, chosen
+from constrained_maxent.reproduction.grid.tables import WITHOUT_PARQUET, can_write_parquet, write_table
 
 
 @dataclass(frozen=True, kw_only=True)

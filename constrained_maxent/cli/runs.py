@@ -13,10 +13,10 @@ from rich.table import Table
 from constrained_maxent.cli.console import console, number
 from constrained_maxent.errors import InvalidRun
 from constrained_maxent.evaluation import exact_problem
-from constrained_maxent.experiments.environments import make_environment
-from constrained_maxent.experiments.figures import draw_run
-from constrained_maxent.experiments.run_folder import RunFolder
-from constrained_maxent.experiments.training import load_agent, load_config
+from constrained_maxent.runs.environments import make_environment
+from constrained_maxent.runs.figures import draw_run
+from constrained_maxent.runs.run_folder import RunFolder
+from constrained_maxent.runs.training import load_agent, load_config
 
 
 @dataclass(frozen=True, kw_only=True)

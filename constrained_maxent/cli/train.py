@@ -12,10 +12,10 @@ from rich.table import Table
 
 from constrained_maxent.cli.console import INTERRUPTED, console, number
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.experiments.figures import draw_run
-from constrained_maxent.experiments.run_folder import RunFolder
-from constrained_maxent.experiments.settings import TrainSettings
-from constrained_maxent.experiments.training import Result, default_folder, resume, train
+from constrained_maxent.runs.figures import draw_run
+from constrained_maxent.runs.run_folder import RunFolder
+from constrained_maxent.runs.settings import TrainSettings
+from constrained_maxent.runs.training import Result, default_folder, resume, train
 
 
 @dataclass(frozen=True, kw_only=True)

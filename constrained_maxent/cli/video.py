@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 
 from constrained_maxent.cli.console import console
-from constrained_maxent.experiments.run_folder import RunFolder
+from constrained_maxent.runs.run_folder import RunFolder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class Video:
     def run(self, given: frozenset[str]) -> int:
         """The exit code."""
         # Imported late, as everything that draws.
-        from constrained_maxent.experiments.video import record_video
+        from constrained_maxent.runs.video import record_video
 
         folder = RunFolder(self.run_folder)
         film = record_video(folder, seconds=self.seconds, seed=self.seed, path=self.out, fps=self.fps)

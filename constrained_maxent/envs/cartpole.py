@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 
 from constrained_maxent.envs.dm_control_env import DmControlEnv
 from constrained_maxent.envs.dm_control_import import cartpole
-from constrained_maxent.envs.mujoco_model import wrapped
+from constrained_maxent.envs.mujoco_model import folded
 from constrained_maxent.envs.mujoco_simulation import MujocoStates
 from constrained_maxent.envs.mujoco_vector import MujocoVectorEnv
 from constrained_maxent.errors import InvalidSetting
@@ -178,7 +178,7 @@ class CartpoleFormulas:
     def state(self, states: MujocoStates) -> FloatArray:
         """``(n, 4)``: position, its velocity, the angle in (−π, π], its velocity."""
         state = np.empty((len(states.qpos), 4))
-        state[:, 0], state[:, 2] = states.qpos[:, 0], wrapped(states.qpos[:, 1])
+        state[:, 0], state[:, 2] = states.qpos[:, 0], folded(states.qpos[:, 1])
         state[:, 1], state[:, 3] = states.qvel.T
         return state
 
@@ -188,12 +188,12 @@ class CartpoleFormulas:
         return {"cost": np.maximum(margin, 0.0), "margin": margin}
 
     def reward(self, states: MujocoStates, controls: FloatArray, next_states: MujocoStates) -> FloatArray:
-        """dm_control's smooth reward: upright × centred × little control × low angular velocity, ``(n,)``."""
+        """dm_control's smooth reward: upright × centerd × little control × low angular velocity, ``(n,)``."""
         upright = 0.5 * (np.cos(next_states.qpos[:, 1]) + 1.0)
-        centred = 0.5 * (1.0 + np.exp(LOG_TENTH * np.square(next_states.qpos[:, 0] / 2.0)))
+        centerd = 0.5 * (1.0 + np.exp(LOG_TENTH * np.square(next_states.qpos[:, 0] / 2.0)))
         gentle = 0.2 * (4.0 + np.maximum(1.0 - np.square(controls[:, 0]), 0.0))
         slow = 0.5 * (1.0 + np.exp(LOG_TENTH * np.square(next_states.qvel[:, 1] / 5.0)))
-        reward: FloatArray = upright * centred * gentle * slow
+        reward: FloatArray = upright * centerd * gentle * slow
         return reward
 
     def draw_start(self, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:

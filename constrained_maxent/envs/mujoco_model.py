@@ -19,10 +19,10 @@ def positions_and_velocities(states: MujocoStates) -> FloatArray:
     return np.concatenate((states.qpos, states.qvel), axis=1)
 
 
-def wrapped(angles: FloatArray) -> FloatArray:
+def folded(angles: FloatArray) -> FloatArray:
     """Angles in (−π, π].
 
-    >>> wrapped(np.array([0.5, -np.pi, 1.5 * np.pi])) / np.pi
+    >>> folded(np.array([0.5, -np.pi, 1.5 * np.pi])) / np.pi
     array([ 0.15915494,  1.        , -0.5       ])
     """
     turns = np.ceil((angles - np.pi) / (2.0 * np.pi))

@@ -29,12 +29,12 @@ class Trace:
 
     Attributes:
         points: ``(n, 3)`` [m].
-        colours: of the segments between them, red, green, blue and opacity in [0, 1], ``(n - 1, 4)``.
+        colors: of the segments between them, red, green, blue and opacity in [0, 1], ``(n - 1, 4)``.
         width: of the line [pixels].
     """
 
     points: FloatArray
-    colours: FloatArray
+    colors: FloatArray
     width: float
 
 
@@ -97,11 +97,11 @@ class MujocoPainter:
         return np.ascontiguousarray(upside_down[::-1])
 
     def _add(self, trace: Trace) -> None:
-        segments = list(zip(trace.points[:-1], trace.points[1:], trace.colours, strict=True))[-LONGEST_TRACE:]
-        for start, end, colour in segments:
+        segments = list(zip(trace.points[:-1], trace.points[1:], trace.colors, strict=True))[-LONGEST_TRACE:]
+        for start, end, color in segments:
             geom = self._scene.geoms[self._scene.ngeom]
             line = mujoco.mjtGeom.mjGEOM_LINE.value  # a tenth of the time of tubes, where OpenGL runs on the CPU
-            mujoco.mjv_initGeom(geom, line, np.zeros(3), np.zeros(3), np.zeros(9), colour.astype(np.float32))
+            mujoco.mjv_initGeom(geom, line, np.zeros(3), np.zeros(3), np.zeros(9), color.astype(np.float32))
             mujoco.mjv_connector(geom, line, trace.width, start, end)
             self._scene.ngeom += 1
 

@@ -23,8 +23,8 @@ class MujocoStates:
     """What MuJoCo knows of some copies of a model: read-only views, valid until their next step.
 
     Attributes:
-        qpos: generalised positions, ``(n, nq)``.
-        qvel: generalised velocities, ``(n, nv)``.
+        qpos: generalized positions, ``(n, nq)``.
+        qvel: generalized velocities, ``(n, nv)``.
         act: activations of actuators that have a state of their own, ``(n, na)``.
         time: since the start of each episode, ``(n,)`` [s].
     """

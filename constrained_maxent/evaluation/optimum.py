@@ -18,7 +18,7 @@ def optimum(problem: ExactProblem, *, constrained: bool = True, beta: float | No
     Args:
         problem: read off a wrapped environment.
         constrained: whether the constraints hold; without them one sees what they cost.
-        beta: penalise the constraints by β[R]₊² instead of enforcing them.
+        beta: penalize the constraints by β[R]₊² instead of enforcing them.
 
     Raises:
         InfeasibleProblem: no policy satisfies the constraints.

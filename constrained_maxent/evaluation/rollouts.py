@@ -128,7 +128,7 @@ def evaluate_rollouts(
     if isinstance(state_space, gym.spaces.Box):
         if measures is None:
             measures = measures_of(env, n_coordinates(batch))
-        states = evaluate_states(batch, measures, wrapped=getattr(tracker.estimator, "wrapped", ()), seed=seed)
+        states = evaluate_states(batch, measures, periodic=getattr(tracker.estimator, "periodic", ()), seed=seed)
     elif measures is not None:
         raise InvalidSetting(f"measures= are those of continuous states; observations here are {observation_space}.")
     return RolloutEvaluation(

@@ -9,7 +9,7 @@ from gymnasium.spaces import Box
 
 from constrained_maxent.errors import InvalidData
 from constrained_maxent.evaluation.statistics import Estimate, bootstrap_ratio
-from constrained_maxent.occupancy import NearestNeighbours
+from constrained_maxent.occupancy import NearestNeighbors
 from constrained_maxent.types import Batch, FloatArray, check_count
 from constrained_maxent.wrappers.states import STATE_SPACE
 
@@ -20,20 +20,20 @@ _MOST_FOLDS = 32
 def state_entropy(
     episodes: Sequence[FloatArray],
     *,
-    wrapped: Sequence[int] = (),
-    n_neighbours: int = 8,
+    periodic: Sequence[int] = (),
+    n_neighbors: int = 8,
     max_samples: int = 4096,
     seed: int = 0,
 ) -> Estimate:
-    r"""Differential entropy of the state at a random step [nats], by nearest neighbours of *other* episodes.
+    r"""Differential entropy of the state at a random step [nats], by nearest neighbors of *other* episodes.
 
     .. math:: \hat H = -\frac1n\sum_i \log\hat d_{-e(i)}(s_i)
 
-    Kozachenko and Leonenko's estimate (see :class:`~constrained_maxent.occupancy.NearestNeighbours`), with the density
+    Kozachenko and Leonenko's estimate (see :class:`~constrained_maxent.occupancy.NearestNeighbors`), with the density
     :math:`\hat d_{-e}` from all episodes but the state's own. Steps of one episode lie on a curve: the nearest
-    neighbours would be the steps just before and after, and the entropy too low, by nats, however many steps there
+    neighbors would be the steps just before and after, and the entropy too low, by nats, however many steps there
     are. Where there are more than 32 episodes, they are left out in 32 groups. A single episode has only its own steps
-    as neighbours, and its estimate is low.
+    as neighbors, and its estimate is low.
 
     The unit of the density is one over the product of the coordinates' units (angles: rad), so values compare only in
     the same coordinates. States that recur exactly, such as a deterministic start, have an infinite density; their
@@ -42,8 +42,8 @@ def state_entropy(
 
     Args:
         episodes: states of each, ``(n_steps, n_coordinates)``, at least one step.
-        wrapped: coordinates that are angles in radians.
-        n_neighbours: which neighbour's distance counts; fewer where there are not so many.
+        periodic: coordinates that are angles in radians.
+        n_neighbors: which neighbor's distance counts; fewer where there are not so many.
         max_samples: steps looked at; of more, so many are drawn at random without replacement. It also thins
             the steps of an episode, which are far from independent.
         seed: of the draw, and of the interval.
@@ -53,7 +53,7 @@ def state_entropy(
 
     Raises:
         InvalidData: no episode, or states of different shapes.
-        InvalidSetting: ``wrapped``, ``n_neighbours`` or ``max_samples`` make no sense.
+        InvalidSetting: ``periodic``, ``n_neighbors`` or ``max_samples`` make no sense.
         NonFiniteValue: NaN or infinity among the states.
     """
     check_count("max_samples", max_samples)
@@ -69,13 +69,13 @@ def state_entropy(
     for i in range(fold.max() + 1):
         own = fold == i
         others = rows if own.all() else rows[~own]
-        surprise[own] = -_log_density(others, rows[own], wrapped, n_neighbours)
+        surprise[own] = -_log_density(others, rows[own], periodic, n_neighbors)
     sizes = np.bincount(owner)
     totals = np.bincount(owner, weights=surprise)
     return bootstrap_ratio(totals[sizes > 0], sizes[sizes > 0], seed=seed)
 
 
-def _log_density(samples: FloatArray, places: FloatArray, wrapped: Sequence[int], n_neighbours: int) -> FloatArray:
-    estimator = NearestNeighbours(n_neighbours=n_neighbours, wrapped=tuple(wrapped)).bind(STATE_SPACE, Box(-1.0, 1.0))
+def _log_density(samples: FloatArray, places: FloatArray, periodic: Sequence[int], n_neighbors: int) -> FloatArray:
+    estimator = NearestNeighbors(n_neighbors=n_neighbors, periodic=tuple(periodic)).bind(STATE_SPACE, Box(-1.0, 1.0))
     estimator.fit(Batch(observations=samples, actions=np.zeros(len(samples)), lengths=np.array([len(samples)])))
     return estimator.log_prob(places, np.zeros(len(places)))

@@ -30,7 +30,7 @@ class StateMeasures:
         grid: whose coverage is counted, over all coordinates of the state.
         events: by name; the share of steps in which each is the case.
         units: of the coordinates.
-        wrapped: coordinates that are angles in radians; ``None``: those of the occupancy estimator. Grid and events
+        periodic: coordinates that are angles in radians; ``None``: those of the occupancy estimator. Grid and events
             get them in [-π, π).
         coverage_steps: how many of the fresh steps coverage looks at, since it grows with their number: drawn at
             random without replacement, and besides in a row. Where there are fewer, all.
@@ -40,7 +40,7 @@ class StateMeasures:
     grid: Grid | None = None
     events: Mapping[str, Event] = field(default_factory=dict)
     units: Sequence[str] = ()
-    wrapped: Sequence[int] | None = None
+    periodic: Sequence[int] | None = None
     coverage_steps: int = 8192
     entropy_steps: int = 4096
 
@@ -82,14 +82,14 @@ class StateEvaluation:
 
 
 def evaluate_states(
-    batch: Batch, measures: StateMeasures, *, wrapped: Sequence[int] = (), seed: int
+    batch: Batch, measures: StateMeasures, *, periodic: Sequence[int] = (), seed: int
 ) -> StateEvaluation:
     """Measure the states of whole episodes, or their observations where a batch has no states.
 
     Args:
         batch: the episodes.
         measures: what to measure.
-        wrapped: angles, where the measures do not name them.
+        periodic: angles, where the measures do not name them.
         seed: of draws and intervals.
 
     Raises:
@@ -97,9 +97,9 @@ def evaluate_states(
     """
     states = np.asarray(batch.observations if batch.states is None else batch.states, dtype=np.float64)
     states = states.reshape(batch.n_steps, -1).copy()
-    angles = list(wrapped if measures.wrapped is None else measures.wrapped)
+    angles = list(periodic if measures.periodic is None else measures.periodic)
     if angles and max(angles) >= states.shape[1]:
-        raise InvalidSetting(f"wrapped={tuple(angles)}: states have only {states.shape[1]} coordinates, from 0.")
+        raise InvalidSetting(f"periodic={tuple(angles)}: states have only {states.shape[1]} coordinates, from 0.")
     states[:, angles] = fold(states[:, angles])
     coverage = in_a_row = None
     if measures.grid is not None:
@@ -109,7 +109,7 @@ def evaluate_states(
         starts = range(0, len(states) - n_steps + 1, n_steps)
         shares = [measures.grid.coverage(states[start : start + n_steps]).share for start in starts]
         in_a_row = bootstrap_mean(shares, seed=seed)
-    entropy = state_entropy(batch.split(states), wrapped=angles, max_samples=measures.entropy_steps, seed=seed)
+    entropy = state_entropy(batch.split(states), periodic=angles, max_samples=measures.entropy_steps, seed=seed)
     events = {name: _share(name, event, states, batch, seed) for name, event in measures.events.items()}
     return StateEvaluation(entropy, tuple(measures.units), coverage, in_a_row, events)
 
@@ -134,7 +134,7 @@ CARTPOLE = StateMeasures(
     grid=Grid((-2.0, -6.0, -math.pi, -15.0), (2.0, 6.0, math.pi, 15.0), (8, 8, 12, 12)),
     events={"pole up": pole_is_up},
     units=("m", "m/s", "rad", "rad/s"),
-    wrapped=(2,),
+    periodic=(2,),
 )
 """For :class:`~constrained_maxent.envs.SafeCartpole`, states [x, ẋ, ω, ω̇]."""
 
@@ -142,7 +142,7 @@ POINT_MASS = StateMeasures(
     # The table ends at ±0.29 m; full force reaches 0.1 m/s.
     grid=Grid((-0.3, -0.3, -0.12, -0.12), (0.3, 0.3, 0.12, 0.12), (12, 12, 8, 8)),
     units=("m", "m", "m/s", "m/s"),
-    wrapped=(),
+    periodic=(),
 )
 """For :class:`~constrained_maxent.envs.PointMass`, states [x, y, ẋ, ẏ]."""
 

@@ -21,7 +21,7 @@ CostFunction = Callable[[Any, Any, Any], float]
 class LinearCost(Functional):
     r""":math:`\langle c, \lambda\rangle` [cost, times the mass of λ] (paper, *Cumulative Cost*).
 
-    At scale ``normalised`` this is the expected cost per step (discounted average), at ``truncated`` the expected
+    At scale ``normalized`` this is the expected cost per step (discounted average), at ``truncated`` the expected
     discounted sum of costs over an episode. The cost is never discounted twice.
 
     Args:

@@ -13,7 +13,7 @@ from constrained_maxent.types import FloatArray, Measure, Points, StateMeasure
 
 _NO_MIXTURE = (
     "The distance of densities is known in closed form between mixtures of Gaussians only: take GaussianMixture or "
-    "TorchGaussianMixture as the estimator, or divergence='kl'."
+    "AdamGaussianMixture as the estimator, or divergence='kl'."
 )
 
 

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.occupancy.adam_mixture import AdamGaussianMixture
 from constrained_maxent.occupancy.base import OccupancyEstimator, fresh_share
 from constrained_maxent.occupancy.continuous import ContinuousEstimator
 from constrained_maxent.occupancy.counts import Counts
@@ -12,13 +13,13 @@ from constrained_maxent.occupancy.from_scikit_learn import FromScikitLearn
 from constrained_maxent.occupancy.gaussian_mixture import GaussianMixture
 from constrained_maxent.occupancy.gaussians import Gaussians
 from constrained_maxent.occupancy.mixture import Mixture
-from constrained_maxent.occupancy.neighbours import NearestNeighbours
-from constrained_maxent.occupancy.spaces import FiniteSpace
-from constrained_maxent.occupancy.torch_mixture import TorchGaussianMixture
+from constrained_maxent.occupancy.neighbors import NearestNeighbors
 from constrained_maxent.occupancy.weighting import Scale, Weighting
 from constrained_maxent.schedules import Geometric
+from constrained_maxent.spaces import FiniteSpace
 
 __all__ = [
+    "AdamGaussianMixture",
     "ContinuousEstimator",
     "Counts",
     "FiniteSpace",
@@ -26,10 +27,9 @@ __all__ = [
     "GaussianMixture",
     "Gaussians",
     "Mixture",
-    "NearestNeighbours",
+    "NearestNeighbors",
     "OccupancyEstimator",
     "Scale",
-    "TorchGaussianMixture",
     "Weighting",
     "estimator_config",
     "estimator_from_config",
@@ -38,7 +38,7 @@ __all__ = [
 
 
 _KINDS: dict[str, type[OccupancyEstimator]] = {
-    kind.__name__: kind for kind in (Counts, GaussianMixture, TorchGaussianMixture, NearestNeighbours, FromScikitLearn)
+    kind.__name__: kind for kind in (Counts, GaussianMixture, AdamGaussianMixture, NearestNeighbors, FromScikitLearn)
 }
 
 

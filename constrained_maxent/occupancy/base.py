@@ -35,8 +35,13 @@ class OccupancyEstimator(ABC):
         """
 
     @abstractmethod
-    def fit(self, batch: Batch) -> Self:
-        r"""Estimate λ from a batch (paper eq. :math:`\lambda^{\mathrm{MC}}_H`-Est), and return the estimator itself."""
+    def fit(self, batch: Batch, *, progress: float = 0.0) -> Self:
+        r"""Estimate λ from a batch (paper eq. :math:`\lambda^{\mathrm{MC}}_H`-Est), and return the estimator itself.
+
+        Args:
+            batch: the trajectories.
+            progress: share of the run that is over, from 0 to 1: where schedules stand.
+        """
 
     @abstractmethod
     def log_prob(self, observations: NDArray[Any], actions: NDArray[Any]) -> FloatArray:
@@ -139,13 +144,13 @@ def check_memory(memory: Schedule) -> None:
 def fresh_share(memory: Schedule) -> Schedule:
     """1 - memory, the weight of the new batch in λ̂: what a schedule of the memory is geometric in."""
     if isinstance(memory, Geometric):
-        return Geometric(1.0 - memory.start, 1.0 - memory.end, memory.iterations)
+        return Geometric(1.0 - memory.start, 1.0 - memory.end)
     return 1.0 - memory
 
 
-def memory_at(memory: Schedule, n_fits: int) -> float:
-    """Share of the old estimate that the fit after so many others keeps."""
-    return 1.0 - value_at(fresh_share(memory), n_fits) if isinstance(memory, Geometric) else memory
+def memory_at(memory: Schedule, progress: float) -> float:
+    """Share of the old estimate that a fit keeps where this share of the run is over."""
+    return 1.0 - value_at(fresh_share(memory), progress) if isinstance(memory, Geometric) else memory
 
 
 def log_density(density: FloatArray, mass: float) -> FloatArray:

@@ -25,7 +25,7 @@ from constrained_maxent.occupancy.samples import Samples
 from constrained_maxent.schedules import Schedule
 from constrained_maxent.types import Batch, FloatArray, Measure, Points, check_count, require_finite
 
-Domain = Literal["state", "joint"]
+Domain = Literal["state", "state-action"]
 
 _LARGEST_LOG = 700.0
 """exp overflows shortly above. Only many constant coordinates together come so high."""
@@ -33,7 +33,7 @@ _LARGEST_LOG = 700.0
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """Standardised coordinates: ``(x - center) / scale``. Angles stay in radians, constants in their unit.
+    """Standardized coordinates: ``(x - center) / scale``. Angles stay in radians, constants in their unit.
 
     Args:
         center, scale: ``(n_features,)``.
@@ -43,22 +43,22 @@ class Frame:
     scale: FloatArray
 
     @classmethod
-    def of(cls, rows: FloatArray, weights: FloatArray, wrapped: Sequence[int]) -> Self:
+    def of(cls, rows: FloatArray, weights: FloatArray, periodic: Sequence[int]) -> Self:
         """Mean and standard deviation of weighted samples."""
         share = weights / weights.sum()
         center = share @ rows
         spread = np.sqrt(share @ (rows - center) ** 2)
         # What is constant up to rounding has no scale of its own.
         scale = np.where(spread > 1e-9 * np.maximum(1.0, np.abs(center)), spread, 1.0)
-        center[list(wrapped)], scale[list(wrapped)] = 0.0, 1.0
+        center[list(periodic)], scale[list(periodic)] = 0.0, 1.0
         return cls(center, scale)
 
-    def standardised(self, rows: FloatArray) -> FloatArray:
+    def standardized(self, rows: FloatArray) -> FloatArray:
         return (rows - self.center) / self.scale
 
     @property
     def log_volume(self) -> float:
-        """Logarithm of the volume of a standardised unit cube."""
+        """Logarithm of the volume of a standardized unit cube."""
         return float(np.log(self.scale).sum())
 
 
@@ -69,9 +69,9 @@ class ContinuousEstimator(OccupancyEstimator):
 
     Args:
         over: ``"state"``: the density is one of states; times π(a|s) where batches carry log π (``policy_log_prob`` of
-            ``TrackOccupancy``), and otherwise λ̂ is that density of states alone. ``"joint"``: one over (s, a), for
-            ``Box`` actions.
-        wrapped: state coordinates that are angles in radians: -π and π are neighbours there.
+            ``TrackOccupancy``), and otherwise λ̂ is that density of states alone. ``"state-action"``: one over (s, a),
+            for ``Box`` actions.
+        periodic: state coordinates that are angles in radians: -π and π are neighbors there.
         buffer_size: number of steps that the density is fitted to [steps]: the batch's own and before them the latest
             of earlier batches. ``None``: the batch's own alone, as the theory asks; a long buffer makes every policy
             answer to the average of its predecessors. Mass, costs and the points of ``measure`` are the batch's own in
@@ -82,30 +82,32 @@ class ContinuousEstimator(OccupancyEstimator):
     """
 
     over: Domain
-    wrapped: Sequence[int]
+    periodic: Sequence[int]
     buffer_size: int | None
     memory: Schedule
     seed: int
 
     def __init__(
-        self, *, over: Domain, wrapped: Sequence[int], buffer_size: int | None, memory: Schedule, seed: int
+        self, *, over: Domain, periodic: Sequence[int], buffer_size: int | None, memory: Schedule, seed: int
     ) -> None:
         if over not in get_args(Domain):
             raise InvalidSetting(f"over={over!r} must be one of {', '.join(get_args(Domain))}.")
-        if any(isinstance(i, bool) or not isinstance(i, (int, np.integer)) or i < 0 for i in wrapped) or len(
-            set(wrapped)
-        ) != len(wrapped):
-            raise InvalidSetting(f"wrapped={wrapped!r} must list different coordinates of the state by number, from 0.")
+        if any(isinstance(i, bool) or not isinstance(i, (int, np.integer)) or i < 0 for i in periodic) or len(
+            set(periodic)
+        ) != len(periodic):
+            raise InvalidSetting(
+                f"periodic={periodic!r} must list different coordinates of the state by number, from 0."
+            )
         if buffer_size is not None:
             check_count("buffer_size", buffer_size)
         check_memory(memory)
         check_count("seed", seed, least=0)
         self.over = over
-        self.wrapped = wrapped
+        self.periodic = periodic
         self.buffer_size = buffer_size
         self.memory = memory
         self.seed = seed
-        self._angles = list(wrapped)
+        self._angles = list(periodic)
         self._is_bound = False
         self._samples: Samples
         self._n_states: int
@@ -118,7 +120,7 @@ class ContinuousEstimator(OccupancyEstimator):
         """Fit the density of weighted samples.
 
         Args:
-            rows: ``(n, n_features)``, the state and, over ``"joint"``, the action after it; angles in [-π, π).
+            rows: ``(n, n_features)``, the state and, over ``"state-action"``, the action after it; angles in [-π, π).
             weights: positive, ``(n,)``.
             rng: the same for the same fit.
         """
@@ -129,7 +131,7 @@ class ContinuousEstimator(OccupancyEstimator):
 
     @abstractmethod
     def _log_state_density(self, states: FloatArray) -> FloatArray:
-        """Logarithm of the state marginal, ``(n,)``; asked over ``"joint"`` only."""
+        """Logarithm of the state marginal, ``(n,)``; asked over ``"state-action"`` only."""
 
     def _state_mixture(self) -> Mixture | None:
         """The state marginal, times the mass, if it is a mixture of Gaussians."""
@@ -157,8 +159,10 @@ class ContinuousEstimator(OccupancyEstimator):
                 f"{type(self).__name__} needs states in a Box, not {observation_space}: give TrackOccupancy a state=, "
                 "or take Counts."
             )
-        if self.over == "joint" and not isinstance(action_space, gym.spaces.Box):
-            raise UnsupportedSpace(f"over='joint' needs actions in a Box, not {action_space}: take over='state'.")
+        if self.over == "state-action" and not isinstance(action_space, gym.spaces.Box):
+            raise UnsupportedSpace(
+                f"over='state-action' needs actions in a Box, not {action_space}: take over='state'."
+            )
         self._is_bound = True
         self._forget_all()
         return self
@@ -168,10 +172,10 @@ class ContinuousEstimator(OccupancyEstimator):
             self.__dict__.pop(name, None)
         self._forget()
 
-    def fit(self, batch: Batch) -> Self:
+    def fit(self, batch: Batch, *, progress: float = 0.0) -> Self:
         self._require_bound()
         n_fits = self._n_fits + 1 if self.is_fitted else 0
-        known = memory_at(self.memory, n_fits) if n_fits else 0.0
+        known = memory_at(self.memory, progress) if n_fits else 0.0
         states = flat(batch.observations if batch.states is None else batch.states)
         if not self.is_fitted:
             self._check_states(states.shape[1])
@@ -198,7 +202,7 @@ class ContinuousEstimator(OccupancyEstimator):
 
     def _check_states(self, n_states: int) -> None:
         if self._angles and max(self._angles) >= n_states:
-            raise InvalidSetting(f"wrapped={self.wrapped!r}: states have only {n_states} coordinates, from 0.")
+            raise InvalidSetting(f"periodic={self.periodic!r}: states have only {n_states} coordinates, from 0.")
 
     def _relearn(self) -> None:
         samples, rng = self._samples, np.random.default_rng((self.seed, self._n_fits))
@@ -218,7 +222,7 @@ class ContinuousEstimator(OccupancyEstimator):
             rows = rows.copy()
             for angle in self._angles:
                 rows[:, angle] = fold(rows[:, angle])
-        return np.concatenate((rows, flat(actions)), axis=1) if self.over == "joint" else rows
+        return np.concatenate((rows, flat(actions)), axis=1) if self.over == "state-action" else rows
 
     def log_prob(
         self,
@@ -251,7 +255,7 @@ class ContinuousEstimator(OccupancyEstimator):
         rows = self._rows(places, actions)
         log_density = np.minimum(self._log_density(rows), _LARGEST_LOG)
         density = state_density = self.mass_ * np.exp(log_density)
-        if self.over == "joint":
+        if self.over == "state-action":
             marginal = self._log_state_density(rows[:, : self._n_states])
             state_density = self.mass_ * np.exp(np.minimum(marginal, _LARGEST_LOG))
         elif log_probs is not None:
@@ -263,7 +267,7 @@ class ContinuousEstimator(OccupancyEstimator):
             actions=actions,
             states=places,
             costs=costs or {},
-            is_over_actions=self.over == "joint" or log_probs is not None,
+            is_over_actions=self.over == "state-action" or log_probs is not None,
         )
 
     def measure(self) -> Measure:

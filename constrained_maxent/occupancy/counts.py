@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, NotFitted, UnsupportedSpace
 from constrained_maxent.occupancy.base import OccupancyEstimator, check_memory, log_density, memory_at
-from constrained_maxent.occupancy.spaces import FiniteSpace
 from constrained_maxent.schedules import Schedule
+from constrained_maxent.spaces import FiniteSpace
 from constrained_maxent.types import Batch, FloatArray, IntArray, Measure, Points, is_number, require_finite
 
 DENSE_CELLS = 1_000_000
@@ -54,7 +54,6 @@ class Counts(OccupancyEstimator):
         self.smoothing = smoothing
         self._cells: IntArray
         self._values: FloatArray
-        self._n_fits: int
 
     def get_params(self) -> dict[str, Any]:
         return {"memory": self.memory, "smoothing": self.smoothing}
@@ -74,7 +73,7 @@ class Counts(OccupancyEstimator):
         return self
 
     def _forget(self) -> None:
-        for name in ("mass_", "expected_costs_", "_cells", "_values", "_n_fits"):
+        for name in ("mass_", "expected_costs_", "_cells", "_values"):
             self.__dict__.pop(name, None)
 
     @property
@@ -92,52 +91,16 @@ class Counts(OccupancyEstimator):
         self._require_spaces()
         return self.states.encode(observations) * self.actions.n + self.actions.encode(actions)
 
-    def fit(self, batch: Batch) -> Self:
+    def fit(self, batch: Batch, *, progress: float = 0.0) -> Self:
         cells = self.encode(batch.observations, batch.actions)
         weights = batch.weights / batch.n_episodes
-        n_fits = self._n_fits if self.is_fitted else 0
-        memory = memory_at(self.memory, n_fits) if n_fits else 0.0
+        memory = memory_at(self.memory, progress) if self.is_fitted else 0.0
         if self.is_dense:
             fresh = np.bincount(cells, weights, self.n_cells).astype(np.float64, copy=False)
             self._values = memory * self._values + (1.0 - memory) * fresh if memory else fresh
         else:
             self._fit_sparse(cells, weights, memory)
         self._remember_costs(batch, memory)
-        self._n_fits = n_fits + 1
-        self.mass_ = float(self._values.sum())
-        return self
-
-    def fit_reduced(self, batch: Batch, importance: FloatArray, share: float) -> Self:
-        r"""Fit with the variance reduction of VR-PDPG (Ying et al., 2025), instead of ``memory``.
-
-        .. math:: \hat\lambda \leftarrow \big[\hat\lambda(\tau)
-           + (1-\alpha)\big(\hat\lambda - w\,\hat\lambda(\tau)\big)\big]_+
-
-        Expected costs follow without the cut at 0.
-
-        Args:
-            batch: τ.
-            importance: w of each trajectory, which carries it back to the policy before, ``(n_trajectories,)``.
-            share: α in (0, 1], weight of the batch; the first fit is the batch's own estimate in any case.
-
-        Raises:
-            InvalidData: not one weight for each trajectory.
-        """
-        if importance.shape != (len(batch),):
-            raise InvalidData(f"importance has shape {importance.shape}, but there are {len(batch)} trajectories.")
-        if not self.is_fitted:
-            return self.fit(batch)
-        cells, kept = self.encode(batch.observations, batch.actions), 1.0 - share
-        corrected = 1.0 - kept * np.repeat(importance, batch.lengths)
-        weights = batch.weights / batch.n_episodes * corrected
-        if self.is_dense:
-            self._values = np.maximum(kept * self._values + np.bincount(cells, weights, self.n_cells), 0.0)
-        else:
-            self._merge(kept * self._values, cells, weights)
-        self.expected_costs_ = {
-            name: kept * self.expected_costs_[name] + float(weights @ cost) for name, cost in batch.costs.items()
-        }
-        self._n_fits += 1
         self.mass_ = float(self._values.sum())
         return self
 
@@ -215,7 +178,6 @@ class Counts(OccupancyEstimator):
         state = {
             "kind": "Counts",
             "n_cells": self.n_cells,
-            "n_fits": self._n_fits,
             "values": self._values.copy(),
             "mass": self.mass_,
         }
@@ -233,7 +195,7 @@ class Counts(OccupancyEstimator):
         if "values" not in state:
             self._forget()
             return
-        missing = {"n_fits", "mass", "expected_costs", *(() if self.is_dense else ("cells",))} - state.keys()
+        missing = {"mass", "expected_costs", *(() if self.is_dense else ("cells",))} - state.keys()
         if missing:
             raise InvalidData(f"This state of Counts lacks {', '.join(sorted(missing))}.")
         cells = None if self.is_dense else np.array(state["cells"], dtype=np.int64)
@@ -244,7 +206,6 @@ class Counts(OccupancyEstimator):
         self._values = values
         if cells is not None:
             self._cells = cells
-        self._n_fits = int(state["n_fits"])
         self.mass_ = float(state["mass"])
         self.expected_costs_ = {name: float(cost) for name, cost in state["expected_costs"].items()}
 

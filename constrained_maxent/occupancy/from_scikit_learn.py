@@ -28,7 +28,7 @@ class FromScikitLearn(ContinuousEstimator):
 
     Args:
         density: the estimator, unfitted.
-        over, wrapped, buffer_size, memory, seed: see
+        over, periodic, buffer_size, memory, seed: see
             :class:`~constrained_maxent.occupancy.continuous.ContinuousEstimator`.
 
     Attributes:
@@ -36,7 +36,7 @@ class FromScikitLearn(ContinuousEstimator):
         expected_costs_: ⟨c, λ̂⟩ of each recorded cost.
 
     >>> from sklearn.neighbors import KernelDensity
-    >>> FromScikitLearn(KernelDensity(bandwidth=0.2), wrapped=(1,)).wrapped
+    >>> FromScikitLearn(KernelDensity(bandwidth=0.2), periodic=(1,)).periodic
     (1,)
     """
 
@@ -45,12 +45,12 @@ class FromScikitLearn(ContinuousEstimator):
         density: Any,
         *,
         over: Domain = "state",
-        wrapped: Sequence[int] = (),
+        periodic: Sequence[int] = (),
         buffer_size: int | None = None,
         memory: Schedule = 0.0,
         seed: int = 0,
     ) -> None:
-        super().__init__(over=over, wrapped=wrapped, buffer_size=buffer_size, memory=memory, seed=seed)
+        super().__init__(over=over, periodic=periodic, buffer_size=buffer_size, memory=memory, seed=seed)
         lacking = [name for name in ("fit", "score_samples", "get_params") if not hasattr(density, name)]
         if lacking:
             raise InvalidSetting(f"density={density!r} lacks {', '.join(lacking)}: it must be a scikit-learn density.")
@@ -58,9 +58,9 @@ class FromScikitLearn(ContinuousEstimator):
 
     def _learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
         self._frame = Frame.of(rows, weights, self._angles)
-        z = self._frame.standardised(rows)
+        z = self._frame.standardized(rows)
         self._fitted = self._clone_of(z, weights, rng)
-        if self.over == "joint":
+        if self.over == "state-action":
             self._fitted_states = self._clone_of(z[:, : self._n_states], weights, rng)
 
     def _clone_of(self, z: FloatArray, weights: FloatArray, rng: np.random.Generator) -> Any:
@@ -94,7 +94,7 @@ class FromScikitLearn(ContinuousEstimator):
         return total
 
     def _log_density(self, rows: FloatArray) -> FloatArray:
-        return self._score(self._fitted, self._frame.standardised(rows)) - self._frame.log_volume
+        return self._score(self._fitted, self._frame.standardized(rows)) - self._frame.log_volume
 
     def _log_state_density(self, states: FloatArray) -> FloatArray:
         center, scale = self._frame.center[: self._n_states], self._frame.scale[: self._n_states]

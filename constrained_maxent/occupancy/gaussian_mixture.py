@@ -1,4 +1,4 @@
-"""The state density as a mixture of Gaussians, fitted to each batch by expectation maximisation."""
+"""The state density as a mixture of Gaussians, fitted to each batch by expectation maximization."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Method = Literal["em", "resampling"]
 _SCIKIT_LEARN = {"full": "full", "diagonal": "diag", "tied": "tied"}
 
 _IDLE = 0.01
-"""A component with less than this share of an even one starts anew: expectation maximisation would not revive it."""
+"""A component with less than this share of an even one starts anew: expectation maximization would not revive it."""
 
 _CLUSTERED = 8192
 """Most samples that the first clusters are sought among."""
@@ -45,7 +45,7 @@ class GaussianMixture(MixtureEstimator):
         max_iter, tol: a fit ends after so many steps, or when one gains less mean log-likelihood than ``tol``.
         method: how discount weights enter, which scikit-learn does not take: ``"em"`` weighs each sample in the sums;
             ``"resampling"`` draws samples by weight and hands them to scikit-learn's own ``GaussianMixture``.
-        over, wrapped, buffer_size, memory, seed: see
+        over, periodic, buffer_size, memory, seed: see
             :class:`~constrained_maxent.occupancy.continuous.ContinuousEstimator`.
 
     Attributes:
@@ -73,12 +73,12 @@ class GaussianMixture(MixtureEstimator):
         tol: float = 1e-3,
         method: Method = "em",
         over: Domain = "state",
-        wrapped: Sequence[int] = (),
+        periodic: Sequence[int] = (),
         buffer_size: int | None = None,
         memory: Schedule = 0.0,
         seed: int = 0,
     ) -> None:
-        super().__init__(over=over, wrapped=wrapped, buffer_size=buffer_size, memory=memory, seed=seed)
+        super().__init__(over=over, periodic=periodic, buffer_size=buffer_size, memory=memory, seed=seed)
         check_count("n_components", n_components)
         check_count("max_iter", max_iter)
         check_positive("covariance_floor", covariance_floor)
@@ -88,8 +88,8 @@ class GaussianMixture(MixtureEstimator):
             raise InvalidSetting(f"covariance={covariance!r} must be one of {', '.join(get_args(Covariance))}.")
         if method not in get_args(Method):
             raise InvalidSetting(f"method={method!r} must be one of {', '.join(get_args(Method))}.")
-        if method == "resampling" and wrapped:
-            raise InvalidSetting("scikit-learn's mixture knows no angles: wrapped= needs method='em'.")
+        if method == "resampling" and periodic:
+            raise InvalidSetting("scikit-learn's mixture knows no angles: periodic= needs method='em'.")
         self.n_components = n_components
         self.covariance: Covariance = covariance
         self.warm_start = warm_start
@@ -100,7 +100,7 @@ class GaussianMixture(MixtureEstimator):
 
     def _learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
         frame = Frame.of(rows, weights, self._angles)
-        z = frame.standardised(rows)
+        z = frame.standardized(rows)
         start = self._warm(frame, z, weights, rng) if self.warm_start else None
         if start is None:
             start = self._cold(z, weights, rng)
@@ -157,7 +157,7 @@ class GaussianMixture(MixtureEstimator):
             start,
             covariance=self.covariance,
             floor=self.covariance_floor,
-            wrapped=self._angles,
+            periodic=self._angles,
             max_iter=self.max_iter,
             tol=self.tol,
         )

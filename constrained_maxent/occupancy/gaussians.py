@@ -41,7 +41,7 @@ class Gaussians:
     """A mixture of Gaussians.
 
     Args:
-        weights: w_k ≥ 0, ``(n_components,)``; they need not sum to 1 (images of wrapped components do not).
+        weights: w_k ≥ 0, ``(n_components,)``; they need not sum to 1 (images of periodic components do not).
         means: m_k, ``(n_components, n_features)``.
         covariances: Σ_k, positive definite, ``(n_components, n_features, n_features)``.
 
@@ -114,8 +114,8 @@ class Gaussians:
         """The density of ``center + scale · x``."""
         return Gaussians(self.weights, center + scale * self.means, self.covariances * np.multiply.outer(scale, scale))
 
-    def on_circles(self, wrapped: Sequence[int], *, reach: float = _REACH) -> Gaussians:
-        r"""The density on :math:`[-\pi, \pi)` of the wrapped features, where -π and π are neighbours.
+    def on_circles(self, periodic: Sequence[int], *, reach: float = _REACH) -> Gaussians:
+        r"""The density on :math:`[-\pi, \pi)` of the periodic features, where -π and π are neighbors.
 
         .. math:: p_\circ(x) = \sum_{j \in \mathbb Z^m} p(x + 2\pi j)
 
@@ -123,15 +123,15 @@ class Gaussians:
         images that reach into the turn: the others are left out, less than 1e-6 of a component's
         mass each, for a ``reach`` of 5 standard deviations.
         """
-        if not wrapped:
+        if not periodic:
             return self
-        component, shift = images(self.means, self.covariances, wrapped, reach=reach)
+        component, shift = images(self.means, self.covariances, periodic, reach=reach)
         return Gaussians(self.weights[component], self.means[component] + shift, self.covariances[component])
 
-    def inner_product(self, other: Gaussians, *, wrapped: Sequence[int] = ()) -> float:
+    def inner_product(self, other: Gaussians, *, periodic: Sequence[int] = ()) -> float:
         r""":math:`\int p\,q = \sum_{kl} w_k v_l\, \mathcal N(m_k - n_l; 0, \Sigma_k + T_l)`, in closed form.
 
-        Both as they are before ``on_circles``; ``wrapped`` then makes it the integral over one turn of both.
+        Both as they are before ``on_circles``; ``periodic`` then makes it the integral over one turn of both.
         """
         if self.n_features != other.n_features:
             raise InvalidData(f"Mixtures of {self.n_features} and {other.n_features} features cannot be compared.")
@@ -142,43 +142,43 @@ class Gaussians:
             self.means[k] - other.means[n],
             self.covariances[k] + other.covariances[n],
         )
-        if wrapped:
-            # On circles ∫ p q is the sum over all turns by which the two may differ: the density of m - n, wrapped.
+        if periodic:
+            # On circles ∫ p q is the sum over all turns by which the two may differ: the density of m - n, periodic.
             folded = differences.means.copy()
-            folded[:, wrapped] = fold(folded[:, wrapped])
+            folded[:, periodic] = fold(folded[:, periodic])
             differences = Gaussians(differences.weights, folded, differences.covariances).on_circles(
-                wrapped, reach=_EXACT_REACH
+                periodic, reach=_EXACT_REACH
             )
         return math.exp(differences.log_density_at(np.zeros(self.n_features)))
 
     def squared_distance(
-        self, other: Gaussians, *, masses: tuple[float, float] = (1.0, 1.0), wrapped: Sequence[int] = ()
+        self, other: Gaussians, *, masses: tuple[float, float] = (1.0, 1.0), periodic: Sequence[int] = ()
     ) -> float:
         r""":math:`\int (a\,p - b\,q)^2` in closed form, for the masses (a, b)."""
         a, b = masses
         value = (
-            a * a * self.inner_product(self, wrapped=wrapped)
-            - 2.0 * a * b * self.inner_product(other, wrapped=wrapped)
-            + b * b * other.inner_product(other, wrapped=wrapped)
+            a * a * self.inner_product(self, periodic=periodic)
+            - 2.0 * a * b * self.inner_product(other, periodic=periodic)
+            + b * b * other.inner_product(other, periodic=periodic)
         )
         return max(value, 0.0)  # rounding, where both are alike
 
 
 def images(
-    means: FloatArray, covariances: FloatArray, wrapped: Sequence[int], *, reach: float = _REACH
+    means: FloatArray, covariances: FloatArray, periodic: Sequence[int], *, reach: float = _REACH
 ) -> tuple[IntArray, FloatArray]:
     """Which shifts by whole turns carry a component into [-π, π), for each component.
 
     Args:
-        means: ``(n_components, n_features)``, within one turn in the wrapped features.
+        means: ``(n_components, n_features)``, within one turn in the periodic features.
         covariances: ``(n_components, n_features, n_features)``.
-        wrapped: the wrapped features.
+        periodic: the periodic features.
         reach: how far a component reaches [standard deviations].
 
     Returns:
         The component of each image, ``(n_images,)``, and its shift, ``(n_images, n_features)``.
     """
-    columns = list(wrapped)
+    columns = list(periodic)
     spread = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2)[:, columns])
     n_turns = int(np.ceil(reach * spread.max(initial=0.0) / PERIOD))
     turns = np.array(list(itertools.product(range(-n_turns, n_turns + 1), repeat=len(columns))), dtype=np.float64)

@@ -1,6 +1,6 @@
 """Adam up the likelihood of a diagonal mixture, in NumPy: its arrays are so small that calls cost more than arithmetic.
 
-The same steps as those of :mod:`~constrained_maxent.occupancy.torch_mixture`, which takes them on other devices: a call
+The same steps as those of :mod:`~constrained_maxent.occupancy.adam_mixture`, which takes them on other devices: a call
 of NumPy costs a fraction of one of PyTorch, and no threads wait for each other between them.
 """
 
@@ -68,7 +68,7 @@ class LikelihoodAscent:
 
     def gradient(self, monomials: FloatArray) -> FloatArray:
         """Gradient of the mean log-likelihood; see
-        :func:`~constrained_maxent.occupancy.torch_mixture.log_likelihood_gradient`.
+        :func:`~constrained_maxent.occupancy.adam_mixture.log_likelihood_gradient`.
 
         Args:
             monomials: x², x and 1 one above the other, ``(2·n_features + 1, n)``.
@@ -88,7 +88,7 @@ class LikelihoodAscent:
         raised = coefficients.reshape(k * n_turns, 2 * d + 1) @ monomials
         raised -= np.maximum.reduce(raised, axis=0)
         np.exp(raised, out=raised)
-        # The shares' normalisation goes with the few monomials of a sample instead of its many images.
+        # The shares' normalization goes with the few monomials of a sample instead of its many images.
         divided = monomials / (np.add.reduce(raised, axis=0) * monomials.shape[1])
         sums = (raised @ divided.T).reshape(k, n_turns, 2 * d + 1)
         second, first, share = sums[:, :, :d], sums[:, :, d : 2 * d], sums[:, :, 2 * d :]
@@ -109,7 +109,7 @@ class LikelihoodAscent:
         divisor = np.sqrt(second)
         divisor /= math.sqrt(1.0 - BETAS[1] ** n_done)
         divisor += EPSILON
-        # Upwards: the likelihood is maximised.
+        # Upwards: the likelihood is maximized.
         self._parameters += first / divisor * (self._learning_rate / (1.0 - BETAS[0] ** n_done))
         np.clip(self._log_std, *self._bounds, out=self._log_std)
         for angle in self._angles:

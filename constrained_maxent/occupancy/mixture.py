@@ -20,7 +20,7 @@ class Mixture:
     Args:
         gaussians: *p* before ``on_circles``.
         mass: *m* ≥ 0; 1 for a probability.
-        wrapped: coordinates that are angles in radians: -π and π are neighbours there.
+        periodic: coordinates that are angles in radians: -π and π are neighbors there.
 
     Raises:
         InvalidSetting: a mass below 0, or an angle that is not a coordinate.
@@ -32,15 +32,15 @@ class Mixture:
 
     gaussians: Gaussians
     mass: float = 1.0
-    wrapped: tuple[int, ...] = ()
+    periodic: tuple[int, ...] = ()
     _on_circles: Gaussians = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.mass < np.inf:
             raise InvalidSetting(f"mass={self.mass!r} must be a finite number of at least 0.")
-        if any(not 0 <= i < self.n_states for i in self.wrapped):
-            raise InvalidSetting(f"wrapped={self.wrapped!r}: states have only {self.n_states} coordinates, from 0.")
-        object.__setattr__(self, "_on_circles", self.gaussians.on_circles(self.wrapped))
+        if any(not 0 <= i < self.n_states for i in self.periodic):
+            raise InvalidSetting(f"periodic={self.periodic!r}: states have only {self.n_states} coordinates, from 0.")
+        object.__setattr__(self, "_on_circles", self.gaussians.on_circles(self.periodic))
 
     @property
     def n_states(self) -> int:
@@ -59,7 +59,7 @@ class Mixture:
                 f"This mixture is over {self.n_states} coordinates of the state, asked at states of shape "
                 f"{rows.shape[1:]}: compare densities of the same state."
             )
-        for angle in self.wrapped:
+        for angle in self.periodic:
             rows[:, angle] = fold(rows[:, angle])
         return self._on_circles.log_density(rows)
 
@@ -74,14 +74,14 @@ class Mixture:
         Raises:
             InvalidData: the other is over another state.
         """
-        if (self.n_states, sorted(self.wrapped)) != (other.n_states, sorted(other.wrapped)):
+        if (self.n_states, sorted(self.periodic)) != (other.n_states, sorted(other.periodic)):
             raise InvalidData(
-                f"A mixture over {self.n_states} coordinates with the angles {sorted(self.wrapped)} cannot be compared "
-                f"with one over {other.n_states} with {sorted(other.wrapped)}: fit both to the same state, and give "
-                "both the same wrapped=."
+                f"A mixture over {self.n_states} coordinates with angles {sorted(self.periodic)} cannot be compared "
+                f"with one over {other.n_states} with {sorted(other.periodic)}: fit both to the same state, and give "
+                "both the same periodic=."
             )
         return self.gaussians.squared_distance(
-            other.gaussians, masses=(self.mass, other.mass), wrapped=list(self.wrapped)
+            other.gaussians, masses=(self.mass, other.mass), periodic=list(self.periodic)
         )
 
     def sample(self, n: int, rng: np.random.Generator) -> FloatArray:
@@ -91,6 +91,6 @@ class Mixture:
         factors = np.linalg.cholesky(self.gaussians.covariances)[chosen]
         noise = rng.standard_normal((n, self.n_states))
         states: FloatArray = self.gaussians.means[chosen] + np.einsum("nij,nj->ni", factors, noise)
-        for angle in self.wrapped:
+        for angle in self.periodic:
             states[:, angle] = fold(states[:, angle])
         return states

@@ -34,4 +34,4 @@ class MixtureEstimator(ContinuousEstimator):
         return self._state_density.log_density(states)
 
     def _state_mixture(self) -> Mixture:
-        return Mixture(self.mixture_.marginal(self._n_states), mass=self.mass_, wrapped=tuple(self._angles))
+        return Mixture(self.mixture_.marginal(self._n_states), mass=self.mass_, periodic=tuple(self._angles))

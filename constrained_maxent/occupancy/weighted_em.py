@@ -1,9 +1,9 @@
-r"""Expectation maximisation for Gaussian mixtures of weighted samples, on lines and circles.
+r"""Expectation maximization for Gaussian mixtures of weighted samples, on lines and circles.
 
 .. math:: \max_{w, m, \Sigma} \sum_i \omega_i \log \sum_k w_k\, \mathcal N(x_i; m_k, \Sigma_k), \qquad
    \textstyle\sum_i \omega_i = 1
 
-With equal ω this is scikit-learn's algorithm, which takes no weights. A wrapped feature sums each component over whole
+With equal ω this is scikit-learn's algorithm, which takes no weights. A periodic feature sums each component over whole
 turns; which turn a sample took is hidden like the component it came from, so the same two steps raise that likelihood.
 """
 
@@ -59,19 +59,19 @@ def weighted_em(
     *,
     covariance: Covariance = "full",
     floor: float = 1e-6,
-    wrapped: Sequence[int] = (),
+    periodic: Sequence[int] = (),
     max_iter: int = 100,
     tol: float = 1e-3,
 ) -> Gaussians:
     """Improve a mixture until the mean log-likelihood gains less than ``tol`` in a step.
 
     Args:
-        rows: samples, ``(n, n_features)``; roughly standardised, the wrapped features in radians within [-π, π).
+        rows: samples, ``(n, n_features)``; roughly standardized, the periodic features in radians within [-π, π).
         weights: ω, ``(n,)``, not all 0.
         start: where to begin.
         covariance: ``"full"``, ``"diagonal"`` or ``"tied"`` (one for all components).
         floor: added to the variances, as scikit-learn's ``reg_covar``.
-        wrapped: features that are angles.
+        periodic: features that are angles.
         max_iter, tol: when to stop.
 
     Raises:
@@ -81,8 +81,8 @@ def weighted_em(
     omega = (weights / weights.sum())[:, None]
     mixture, before = start, -np.inf
     for _ in range(max_iter):
-        component, shift = images(mixture.means, mixture.covariances, wrapped) if wrapped else (None, None)
-        shown = mixture if component is None else mixture.on_circles(wrapped)
+        component, shift = images(mixture.means, mixture.covariances, periodic) if periodic else (None, None)
+        shown = mixture if component is None else mixture.on_circles(periodic)
         logs = moments.log_density(shown)
         largest = logs.max(axis=1, keepdims=True)
         logs -= largest
@@ -93,7 +93,7 @@ def weighted_em(
         sums = moments.sums(shares)
         if component is not None and shift is not None:
             sums = _gathered(sums, component, shift, len(mixture.weights))
-        mixture = _maximised(*sums, mixture, covariance=covariance, floor=floor, wrapped=wrapped)
+        mixture = _maximized(*sums, mixture, covariance=covariance, floor=floor, periodic=periodic)
         if abs(likelihood - before) < tol:
             break
         before = likelihood
@@ -110,7 +110,7 @@ def from_labels(
     n, n_features = n_components, rows.shape[1]
     blank = Gaussians(np.full(n, 1.0 / n), np.zeros((n, n_features)), np.tile(np.eye(n_features), (n, 1, 1)))
     sums = _Moments(rows, diagonal=covariance == "diagonal").sums(shares)
-    return _maximised(*sums, blank, covariance=covariance, floor=floor)
+    return _maximized(*sums, blank, covariance=covariance, floor=floor)
 
 
 def _gathered(
@@ -129,7 +129,7 @@ def _gathered(
     return total[0], total[1], total[2]
 
 
-def _maximised(
+def _maximized(
     share: FloatArray,
     first: FloatArray,
     second: FloatArray,
@@ -137,7 +137,7 @@ def _maximised(
     *,
     covariance: Covariance,
     floor: float,
-    wrapped: Sequence[int] = (),
+    periodic: Sequence[int] = (),
 ) -> Gaussians:
     """The mixture with the given shares and moments."""
     alive = share > _EMPTY
@@ -152,8 +152,8 @@ def _maximised(
         if covariance == "diagonal":
             scatter = scatter * np.eye(n_features)
         covariances = np.where(alive[:, None, None], scatter + floor * np.eye(n_features), before.covariances)
-    if wrapped:
-        means[:, wrapped] = fold(means[:, wrapped])
+    if periodic:
+        means[:, periodic] = fold(means[:, periodic])
     try:
         return Gaussians(share / share.sum(), means, covariances)
     except InvalidData:

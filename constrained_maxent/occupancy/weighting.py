@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.types import is_number
 
-Scale = Literal["normalised", "truncated"]
+Scale = Literal["normalized", "truncated"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +24,14 @@ class Weighting:
     r"""The weight :math:`w_t` of time step *t* in :math:`\lambda(s,a) = \mathbb{E}\sum_t w_t 1\{s_t=s,a_t=a\}`.
 
     ``truncated`` is the paper's estimator (:math:`\lambda^{\mathrm{MC}}_H`-Est): :math:`w_t = \gamma^t`.
-    ``normalised`` multiplies it by the constant :math:`(1-\gamma)/(1-\gamma^H)`, which is :math:`1-\gamma` at
+    ``normalized`` multiplies it by the constant :math:`(1-\gamma)/(1-\gamma^H)`, which is :math:`1-\gamma` at
     infinite horizon and :math:`1/H` at :math:`\gamma = 1`: an episode of full length then has mass 1. Both are linear
-    in the trajectories (nothing is divided by a realised mass), so the policy gradient theorem holds as it stands.
+    in the trajectories (nothing is divided by a realized mass), so the policy gradient theorem holds as it stands.
 
     Args:
         discount: :math:`\gamma \in (0, 1]`.
         horizon: steps of a full episode [steps]; ``None`` means infinite, which needs a discount below 1.
-        scale: ``"normalised"`` or ``"truncated"``.
+        scale: ``"normalized"`` or ``"truncated"``.
 
     Raises:
         InvalidSetting: discount outside (0, 1], horizon below 1, unknown scale, or infinite horizon without discount.
@@ -44,7 +44,7 @@ class Weighting:
 
     discount: float
     horizon: int | None = None
-    scale: Scale = "normalised"
+    scale: Scale = "normalized"
 
     def __post_init__(self) -> None:
         if not (is_number(self.discount) and 0.0 < self.discount <= 1.0):
@@ -76,7 +76,7 @@ class Weighting:
 
     @property
     def full_mass(self) -> float:
-        """Mass of a full-length episode at this scale: 1 if ``normalised``."""
+        """Mass of a full-length episode at this scale: 1 if ``normalized``."""
         return self.constant * self.truncated_mass
 
     def weights(self, times: ArrayLike) -> NDArray[np.float64]:

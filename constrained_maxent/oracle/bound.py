@@ -85,7 +85,7 @@ def majorant(
     r"""A majorant of the Lagrangian.
 
     A penalty is a supremum of tangents, :math:`\beta[R]_+^2 = \sup_s sR - s^2/4\beta` and
-    :math:`\beta[R]_+ = \sup_{s\le\beta} sR` over :math:`s \ge 0`, so a penalised constraint enters like an enforced
+    :math:`\beta[R]_+ = \sup_{s\le\beta} sR` over :math:`s \ge 0`, so a penalized constraint enters like an enforced
     one, with its slope as multiplier.
 
     Args:
@@ -93,7 +93,7 @@ def majorant(
         constraints: by name, with limits.
         multipliers: ν or slope of each, ≥ 0 (equalities: of any sign).
         shape: of λ, ``(n_states, n_actions)``.
-        penalties: of the penalised constraints.
+        penalties: of the penalized constraints.
         directions: for each :class:`L2Distance` a table *u*, ``(n_states, n_actions)``: the norm is replaced by
             :math:`\langle u, \lambda - \lambda_{\mathrm{ref}}\rangle`, best with its (sub-)gradient at the optimum.
 
@@ -118,7 +118,7 @@ def majorant(
         elif isinstance(penalty, (Quadratic, Exact)):
             nu = min(nu, penalty.beta)
         elif penalty is not None:
-            raise InvalidSetting(f"{type(penalty).__name__} changes during training: penalise by Quadratic or Exact.")
+            raise InvalidSetting(f"{type(penalty).__name__} changes during training: penalize by Quadratic or Exact.")
         if nu == 0.0:
             continue
         constant += nu * functional.limit
@@ -139,7 +139,7 @@ def majorant(
     return Majorant(constant, reward, tau, tau_d)
 
 
-def potential_bound(mdp: TabularMDP, bound: Majorant, potential: FloatArray, *, scale: Scale = "normalised") -> float:
+def potential_bound(mdp: TabularMDP, bound: Majorant, potential: FloatArray, *, scale: Scale = "normalized") -> float:
     """The bound of any potential V at infinite horizon.
 
     Args:
@@ -161,7 +161,7 @@ def potential_bound(mdp: TabularMDP, bound: Majorant, potential: FloatArray, *, 
     return start + _on(states, bound).supremum(advantage[states])
 
 
-def reward_bound(mdp: TabularMDP, bound: Majorant, reward: FloatArray, *, scale: Scale = "normalised") -> float:
+def reward_bound(mdp: TabularMDP, bound: Majorant, reward: FloatArray, *, scale: Scale = "normalized") -> float:
     """The bound of any reward y.
 
     Args:
@@ -179,7 +179,7 @@ def _on(states: NDArray[np.bool_], bound: Majorant) -> Majorant:
     return Majorant(bound.constant, bound.reward[states], bound.temperature, bound.state_temperature)
 
 
-def best_return(mdp: TabularMDP, reward: FloatArray, *, scale: Scale = "normalised") -> float:
+def best_return(mdp: TabularMDP, reward: FloatArray, *, scale: Scale = "normalized") -> float:
     r""":math:`\max_\pi \langle r, \lambda^\pi\rangle` over all policies, from above.
 
     Backward induction at finite horizon. At infinite horizon policy iteration gives *V*, and what Bellman's

@@ -93,7 +93,7 @@ def certify(
         best: the optimum, if it is solved already; it knows its problem, so nothing else is needed.
         objective: ``Entropy()`` if neither it nor ``best`` is given.
         constraints: F(λ) ≤ ``limit``, by name or in order.
-        scale: of λ; ``"normalised"`` if neither it nor ``best`` is given.
+        scale: of λ; ``"normalized"`` if neither it nor ``best`` is given.
 
     Raises:
         InfeasibleProblem: no policy satisfies the constraints.
@@ -105,7 +105,7 @@ def certify(
     0.028
     """
     if best is None:
-        best = solve(mdp, objective, constraints or (), scale=scale or "normalised")
+        best = solve(mdp, objective, constraints or (), scale=scale or "normalized")
     else:
         _require_same(mdp, best, objective, constraints, scale)
     problem = best.problem
@@ -131,7 +131,7 @@ def certify(
 
 
 def slater_margin(
-    mdp: TabularMDP, constraints: Constraints, *, equalities: Constraints = (), scale: Scale = "normalised"
+    mdp: TabularMDP, constraints: Constraints, *, equalities: Constraints = (), scale: Scale = "normalized"
 ) -> float:
     """The largest m for which some policy has all R ≤ -m; Slater's condition holds if it is above 0.
 

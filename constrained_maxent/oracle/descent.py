@@ -1,6 +1,6 @@
 r"""Exact-gradient penalty methods on the softmax table: PGP (Algorithm 1) and IPPPM (Algorithm 2) without sampling.
 
-Both minimise :math:`P(\theta)` of :class:`~constrained_maxent.oracle.exact_gradient.SoftmaxProblem` and return their
+Both minimize :math:`P(\theta)` of :class:`~constrained_maxent.oracle.exact_gradient.SoftmaxProblem` and return their
 last iterate; nothing is averaged.
 """
 
@@ -134,16 +134,16 @@ def proximal_point(
         tolerance=tolerance,
     )
     run = _Run(problem, reference, epsilon)
-    centre = run.evaluate(_start(problem, start, radius))
-    run.record(centre)
+    center = run.evaluate(_start(problem, start, radius))
+    run.record(center)
     status: Status = "exhausted"
     solved: list[bool] = []
     for _ in range(iterations):
-        lifted = partial(_lift, run.evaluate, centre=centre.theta, rho=rho)
-        inner, is_solved = _lowest(lifted, centre, steps, radius, inner_iterations, np.sqrt(rho * inner_tolerance))
-        moved = rho * float(np.linalg.norm(inner.theta - centre.theta))
-        centre = inner.point
-        run.record(centre)
+        lifted = partial(_lift, run.evaluate, center=center.theta, rho=rho)
+        inner, is_solved = _lowest(lifted, center, steps, radius, inner_iterations, np.sqrt(rho * inner_tolerance))
+        moved = rho * float(np.linalg.norm(inner.theta - center.theta))
+        center = inner.point
+        run.record(center)
         solved.append(is_solved)
         if is_solved and moved <= tolerance:
             status = "stationary"
@@ -165,22 +165,22 @@ class _Lifted:
 
 
 def _lift(
-    evaluate: Callable[[FloatArray], SoftmaxPoint], theta: FloatArray, *, centre: FloatArray, rho: float
+    evaluate: Callable[[FloatArray], SoftmaxPoint], theta: FloatArray, *, center: FloatArray, rho: float
 ) -> _Lifted:
-    point, moved = evaluate(theta), theta - centre
+    point, moved = evaluate(theta), theta - center
     return _Lifted(point, point.value + rho / 2.0 * float(np.sum(moved**2)), point.gradient + rho * moved)
 
 
 def _lowest(
     function: Callable[[FloatArray], _Lifted],
-    centre: SoftmaxPoint,
+    center: SoftmaxPoint,
     steps: StepRule,
     radius: float,
     iterations: int,
     tolerance: float,
 ) -> tuple[_Lifted, bool]:
     """The lowest iterate of φ_k, and whether an iterate met the tolerance; the search starts, and may stay, at θ_k."""
-    lowest = start = _Lifted(centre, centre.value, centre.gradient)
+    lowest = start = _Lifted(center, center.value, center.gradient)
     for iterate in islice(iterates(function, start, steps, radius), iterations + 1):
         if iterate.value <= lowest.value:
             lowest = iterate
@@ -257,7 +257,7 @@ def _check_reference(problem: SoftmaxProblem, reference: Solution) -> None:
             f"not with {', '.join(problem.penalties) or 'none'}."
         )
     if reference.problem.penalties:
-        raise InvalidSetting("The reference is the optimum of a penalised problem: solve without penalties=.")
+        raise InvalidSetting("The reference is the optimum of a penalized problem: solve without penalties=.")
     if reference.problem.equalities:
         raise InvalidSetting("The reference has equality constraints, which no penalty here is for.")
     if reference.problem.scale != problem.scale:

@@ -21,7 +21,7 @@ class History:
     """What every iterate was, the start included: arrays ``(n_iterates,)``.
 
     Attributes:
-        objective: F, to be maximised.
+        objective: F, to be maximized.
         penalty: Σ ℒ(R).
         constraints: R by name; satisfied where ≤ 0.
         evaluations: of P and its gradient, so far.

@@ -1,4 +1,4 @@
-r"""The penalised problem as a function of a softmax table, with its exact gradient.
+r"""The penalized problem as a function of a softmax table, with its exact gradient.
 
 With :math:`\pi_\theta(a|s) \propto e^{\theta_{s,a}}` (paper, Assumption ``ass:Softmax``) and the pseudo-reward
 :math:`r = -\partial P/\partial\lambda` at :math:`\lambda(\theta)`, the policy gradient theorem (paper
@@ -36,13 +36,13 @@ _LEAST_MASS = float(np.finfo(np.float64).tiny)
 
 @dataclass(frozen=True, eq=False)
 class SoftmaxPoint:
-    """The penalised problem at one softmax table.
+    """The penalized problem at one softmax table.
 
     Attributes:
         theta: θ, ``(n_states, n_actions)``.
-        value: P(θ), to be minimised.
+        value: P(θ), to be minimized.
         gradient: ∂P/∂θ, ``(n_states, n_actions)``; where a penalty has a kink, one sub-gradient.
-        objective: F(λ(θ)), to be maximised.
+        objective: F(λ(θ)), to be maximized.
         constraints: R by name; satisfied where ≤ 0.
         penalty: Σ ℒ(R).
     """
@@ -72,7 +72,7 @@ class SoftmaxProblem:
 
     Args:
         mdp: the MDP, at infinite or finite horizon.
-        objective: F, to be maximised; ``Entropy()`` if not given. Any functional of a table.
+        objective: F, to be maximized; ``Entropy()`` if not given. Any functional of a table.
         constraints: F(λ) ≤ ``limit``, by name, or in order (then named by kind and position).
         penalty: ℒ of all constraints, or one by name for each.
         scale: of λ; limits and β are in its units.
@@ -95,7 +95,7 @@ class SoftmaxProblem:
         constraints: Constraints = (),
         *,
         penalty: Penalty | Mapping[str, Penalty] | None = None,
-        scale: Scale = "normalised",
+        scale: Scale = "normalized",
     ) -> None:
         named = as_named(constraints)
         penalties = _by_name(penalty, named)

@@ -1,6 +1,6 @@
 r"""What the paper's theorems say about one policy that was found by a penalty method.
 
-With :math:`\Delta = F^* + P(\theta)`, the gap of the penalised problem above the *constrained* optimum (paper eq.
+With :math:`\Delta = F^* + P(\theta)`, the gap of the penalized problem above the *constrained* optimum (paper eq.
 ``OptGap``), strong duality turns a small Δ into a small violation. Ours are :math:`\beta[R]_+^2` and
 :math:`\beta[R]_+`; the paper's appendix proves its results for half of them, see
 :mod:`constrained_maxent.oracle.theory`.
@@ -34,7 +34,7 @@ def fixed_penalties(penalties: Mapping[str, Penalty]) -> dict[str, FixedPenalty]
     fixed: dict[str, FixedPenalty] = {}
     for name, penalty in penalties.items():
         if not isinstance(penalty, (Quadratic, Exact)):
-            raise InvalidSetting(f"{name} is penalised by {type(penalty).__name__}: take Quadratic or Exact.")
+            raise InvalidSetting(f"{name} is penalized by {type(penalty).__name__}: take Quadratic or Exact.")
         fixed[name] = penalty
     return fixed
 
@@ -53,7 +53,7 @@ class Guarantees:
             ``…QuadraticPenalty…`` speaks, by name: ν*+1 for an exact penalty (2ν*+2 in the paper's β/2 convention),
             β(ε) for a quadratic one.
         beta_suffices: whether every β reaches its threshold.
-        penalised_gap: Δ; it may be negative where β is small.
+        penalized_gap: Δ; it may be negative where β is small.
         violation_bounds: bound of :math:`[R]_+` that Δ gives, by name (Corollaries
             ``cor:AppendixConstraintViolation{Exact,Quadratic}PenaltyTranslation``); infinite for an exact penalty
             below its multiplier.
@@ -67,7 +67,7 @@ class Guarantees:
     multipliers: Mapping[str, float]
     thresholds: Mapping[str, float]
     beta_suffices: bool
-    penalised_gap: float
+    penalized_gap: float
     violation_bounds: Mapping[str, float]
     bounds_hold: bool
 
@@ -82,7 +82,7 @@ def check_guarantees(
     """Hold a policy against the theorems.
 
     Args:
-        point: the penalised problem at the policy.
+        point: the penalized problem at the policy.
         penalties: by name of the constraint.
         reference: the constrained optimum, with its multipliers.
         epsilon: ε for which the threshold of a quadratic β is asked.
@@ -93,11 +93,11 @@ def check_guarantees(
     multipliers = {name: max(reference.multipliers[name], 0.0) for name in penalties}
     thresholds = {name: _threshold(penalty, multipliers[name], epsilon) for name, penalty in penalties.items()}
     gap = reference.value - point.objective
-    penalised_gap = reference.value + point.value
+    penalized_gap = reference.value + point.value
     # With several constraints each may borrow what the others' penalties lose at most: max νR − βR² = ν²/4β.
     loans = {name: _loan(penalty, multipliers[name]) for name, penalty in penalties.items()}
     bounds = {
-        name: _violation_bound(max(penalised_gap, 0.0) + sum(loans.values()) - loans[name], penalty, multipliers[name])
+        name: _violation_bound(max(penalized_gap, 0.0) + sum(loans.values()) - loans[name], penalty, multipliers[name])
         for name, penalty in penalties.items()
     }
     most_gained = sum((multipliers[name] * bound for name, bound in bounds.items() if multipliers[name]), 0.0)
@@ -105,12 +105,12 @@ def check_guarantees(
     gain = sum(multipliers[name] * violations[name] for name in penalties)
     return Guarantees(
         epsilon=max(abs(gap), point.violation),
-        guaranteed_epsilon=max(penalised_gap, most_gained, *bounds.values(), 0.0),
+        guaranteed_epsilon=max(penalized_gap, most_gained, *bounds.values(), 0.0),
         strong_duality=reference.strong_duality,
         multipliers=multipliers,
         thresholds=thresholds,
         beta_suffices=all(penalty.beta >= thresholds[name] for name, penalty in penalties.items()),
-        penalised_gap=penalised_gap,
+        penalized_gap=penalized_gap,
         violation_bounds=bounds,
         bounds_hold=-gap <= gain + _TOLERANCE
         and all(violations[name] <= bounds[name] + _TOLERANCE for name in penalties),

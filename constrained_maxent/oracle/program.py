@@ -95,7 +95,7 @@ class OccupancyProgram:
 
     @property
     def mass(self) -> float:
-        """Mass of a full-length episode: 1 at scale ``normalised``."""
+        """Mass of a full-length episode: 1 at scale ``normalized``."""
         return self.mdp.weighting(self.scale).full_mass
 
     def bound(self, bound: Majorant, *, objective_unit: float = 1.0) -> float:
@@ -103,7 +103,7 @@ class OccupancyProgram:
 
         Args:
             bound: the majorant of the Lagrangian.
-            objective_unit: the unit in which the solver maximised the objective.
+            objective_unit: the unit in which the solver maximized the objective.
         """
         # Nothing outside the program has mass.
         bound = replace(bound, reward=np.where(self.possible.any(axis=0), bound.reward, -np.inf))
@@ -150,7 +150,7 @@ class OccupancyProgram:
         if isinstance(objective, LinearCost):
             return self.express(objective)[0]
         raise InvalidSetting(
-            f"{type(objective).__name__} is not concave: maximise Entropy or a LinearCost with a table."
+            f"{type(objective).__name__} is not concave: maximize Entropy or a LinearCost with a table."
         )
 
     def express(self, functional: Functional) -> tuple[Any, list[Any]]:

@@ -20,13 +20,13 @@ STRONG_DUALITY_TOLERANCE = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class ConvexProblem:
-    """Maximise a concave functional of λ under convex constraints.
+    """Maximize a concave functional of λ under convex constraints.
 
     Attributes:
         objective: F, without smoothing.
         inequalities: F(λ) ≤ ``limit`` by name, without smoothing.
         equalities: F(λ) = ``limit`` by name.
-        penalties: of the inequalities that are penalised instead of enforced, by name.
+        penalties: of the inequalities that are penalized instead of enforced, by name.
         scale: of λ.
     """
 
@@ -76,13 +76,13 @@ class Solution:
         status: ``"optimal"`` if gap and primal residual are within 1e-6 (relative to what is compared, where that is
             above 1), else ``"inaccurate"``: look at ``gap``.
         value: objective at the optimum [nats for entropies], of ``occupancy``, exactly.
-        penalised_value: value minus penalties; equal to ``value`` in a problem without penalties.
+        penalized_value: value minus penalties; equal to ``value`` in a problem without penalties.
         occupancy: λ*, ``(n_states, n_actions)``; exactly that of ``policy``.
         policy: π*, ``(n_states, n_actions)`` at infinite horizon; ``(horizon, n_states, n_actions)`` at a finite one.
             Where λ* has no mass it is uniform over the actions that no divergence forbids.
         constraints: R of each constraint, at ``occupancy``.
-        multipliers: ν* of each constraint that is not penalised, and the slope ℒ' of those that are.
-        dual_bound: no occupancy has a larger (penalised) value; holds whatever the solver did.
+        multipliers: ν* of each constraint that is not penalized, and the slope ℒ' of those that are.
+        dual_bound: no occupancy has a larger (penalized) value; holds whatever the solver did.
         primal_residual: how far the program's own λ is from ``occupancy``, and that from the constraints (largest).
         dual_residual: how far ν* is from complementary slackness, Σ ν*·|R|.
         seconds: time of the solve.
@@ -92,7 +92,7 @@ class Solution:
     problem: ConvexProblem
     status: str
     value: float
-    penalised_value: float
+    penalized_value: float
     occupancy: FloatArray
     policy: FloatArray
     constraints: Mapping[str, float]
@@ -105,11 +105,11 @@ class Solution:
 
     @property
     def gap(self) -> float:
-        """Duality gap: how much better than ``penalised_value`` any occupancy could be.
+        """Duality gap: how much better than ``penalized_value`` any occupancy could be.
 
         It is below 0 by rounding, where constraints are violated within ``primal_residual``.
         """
-        return self.dual_bound - self.penalised_value
+        return self.dual_bound - self.penalized_value
 
     @property
     def strong_duality(self) -> bool:

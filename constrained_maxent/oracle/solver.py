@@ -36,9 +36,9 @@ def solve(
     *,
     equalities: Constraints = (),
     penalties: Mapping[str, Penalty] | None = None,
-    scale: Scale = "normalised",
+    scale: Scale = "normalized",
 ) -> Solution:
-    r"""Maximise a concave functional of λ under convex constraints, over all policies (paper eq. CME).
+    r"""Maximize a concave functional of λ under convex constraints, over all policies (paper eq. CME).
 
     At infinite horizon stationary policies are enough and the answer is one. At finite horizon the optimum is over
     time-dependent policies, an upper bound for stationary ones. Smoothing of entropies and divergences is taken as 0:
@@ -46,10 +46,10 @@ def solve(
 
     Args:
         mdp: the MDP.
-        objective: to be maximised: ``Entropy`` or ``LinearCost`` with a table; ``Entropy()`` if not given.
+        objective: to be maximized: ``Entropy`` or ``LinearCost`` with a table; ``Entropy()`` if not given.
         constraints: F(λ) ≤ ``limit``, by name, or in order (then named by kind and position).
         equalities: linear ones, F(λ) = ``limit``.
-        penalties: by name of a constraint: instead of being enforced, it is penalised by ``Quadratic`` or ``Exact``,
+        penalties: by name of a constraint: instead of being enforced, it is penalized by ``Quadratic`` or ``Exact``,
             so that one sees what a given β costs.
         scale: of λ; limits and β are in its units.
 
@@ -103,7 +103,7 @@ def convex_problem(
     constraints: Constraints = (),
     equalities: Constraints = (),
     penalties: Mapping[str, Penalty] | None = None,
-    scale: Scale = "normalised",
+    scale: Scale = "normalized",
 ) -> ConvexProblem:
     """The arguments of :func:`solve`, checked and brought into one form."""
     inequalities, equal, penalties = as_named(constraints), as_named(equalities), dict(penalties or {})
@@ -112,7 +112,7 @@ def convex_problem(
     if any(not isinstance(functional, LinearCost) for functional in equal.values()):
         raise InvalidSetting("Only linear functionals can be equalities: give LinearCost with a table.")
     if unknown := penalties.keys() - inequalities.keys():
-        raise InvalidSetting(f"There is no constraint {', '.join(sorted(unknown))} to penalise.")
+        raise InvalidSetting(f"There is no constraint {', '.join(sorted(unknown))} to penalize.")
     return ConvexProblem(
         objective=without_smoothing(Entropy() if objective is None else objective),
         inequalities={name: without_smoothing(functional) for name, functional in inequalities.items()},
@@ -170,7 +170,7 @@ class _Model:
             problem=asked,
             status="optimal",
             value=value,
-            penalised_value=value - sum(penalty.value(residuals[name]) for name, penalty in asked.penalties.items()),
+            penalized_value=value - sum(penalty.value(residuals[name]) for name, penalty in asked.penalties.items()),
             occupancy=occupancy,
             policy=policy,
             constraints=residuals,
@@ -202,7 +202,7 @@ def _inaccuracy(solution: Solution) -> float:
     """The larger of gap and primal residual, relative to what is compared where that is above 1."""
     if not math.isfinite(solution.gap):
         return math.inf
-    gap = abs(solution.gap) / max(1.0, abs(solution.penalised_value))
+    gap = abs(solution.gap) / max(1.0, abs(solution.penalized_value))
     return max(gap, solution.primal_residual / max(1.0, float(solution.occupancy.sum())))
 
 
@@ -211,4 +211,4 @@ def _penalty_expression(penalty: Penalty, violation: Any) -> Any:
         return penalty.beta * cp.square(cp.pos(violation))
     if isinstance(penalty, Exact):
         return penalty.beta * cp.pos(violation)
-    raise InvalidSetting(f"{type(penalty).__name__} changes during training: penalise by Quadratic or Exact.")
+    raise InvalidSetting(f"{type(penalty).__name__} changes during training: penalize by Quadratic or Exact.")

@@ -54,7 +54,7 @@ def best_stationary(
     objective: Functional | None = None,
     constraints: Constraints = (),
     *,
-    scale: Scale = "normalised",
+    scale: Scale = "normalized",
     starts: int = 3,
     seed: int | np.random.Generator = 0,
     tolerance: float = 1e-5,
@@ -69,7 +69,7 @@ def best_stationary(
     Args:
         mdp: the MDP, usually of finite horizon: at an infinite one ``solve`` gives the global optimum, which is
             stationary.
-        objective: to be maximised; ``Entropy()`` if not given. Smoothing is taken as 0.
+        objective: to be maximized; ``Entropy()`` if not given. Smoothing is taken as 0.
         constraints: F(λ) ≤ ``limit``, by name, or in order.
         scale: of λ; limits are in its units.
         starts: how many; entries of θ are drawn from a standard normal distribution.

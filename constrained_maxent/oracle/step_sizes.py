@@ -22,7 +22,7 @@ class Differentiable(Protocol):
 
     @property
     def value(self) -> float:
-        """The function there, to be minimised."""
+        """The function there, to be minimized."""
 
     @property
     def gradient(self) -> FloatArray:

@@ -266,7 +266,7 @@ class TabularMDP:
         mask.flags.writeable = False
         return mask
 
-    def weighting(self, scale: Scale = "normalised") -> Weighting:
+    def weighting(self, scale: Scale = "normalized") -> Weighting:
         """The weights of the time steps at this discount and horizon."""
         return Weighting(discount=self.discount, horizon=self.horizon, scale=scale)
 
@@ -300,7 +300,7 @@ class TabularMDP:
             table[row] += probability * value
         return table.reshape(self.n_states, self.n_actions)
 
-    def occupancy(self, policy: ArrayLike, *, scale: Scale = "normalised") -> FloatArray:
+    def occupancy(self, policy: ArrayLike, *, scale: Scale = "normalized") -> FloatArray:
         r"""Exact occupancy measure :math:`\lambda(s,a) = \sum_{t<H} w_t\,\rho_t(s)\,\pi_t(a|s)` of a policy.
 
         At infinite horizon :math:`d = \sum_t \gamma^t \rho_t` solves :math:`(I - \gamma P_\pi^\top) d = \mu_0`.
@@ -308,7 +308,7 @@ class TabularMDP:
         Args:
             policy: :math:`\pi(a|s)`, ``(n_states, n_actions)``; at finite horizon also one per time step,
                 ``(horizon, n_states, n_actions)``. Rows sum to 1 within 1e-6 and are used as they are.
-            scale: ``"normalised"`` or ``"truncated"``.
+            scale: ``"normalized"`` or ``"truncated"``.
 
         Returns:
             float64 ``(n_states, n_actions)``. Its sum is ``weighting(scale).full_mass``, less what termination cuts.
@@ -320,7 +320,7 @@ class TabularMDP:
         """
         return exact_values.occupancy(self, require_policy(self, policy), self.weighting(scale))
 
-    def policy_gradient(self, policy: ArrayLike, reward: ArrayLike, *, scale: Scale = "normalised") -> FloatArray:
+    def policy_gradient(self, policy: ArrayLike, reward: ArrayLike, *, scale: Scale = "normalized") -> FloatArray:
         r"""Derivative of :math:`\langle r, \lambda^\pi \rangle` in the entries of the policy.
 
         By the policy gradient theorem it is the visits of a state times the action's value for the reward *r*,
@@ -361,12 +361,12 @@ class TabularMDP:
             raise InvalidSetting("state_values needs an infinite horizon: dataclasses.replace(mdp, horizon=None).")
         return exact_values.state_values(self, require_policy(self, policy), require_reward(self, reward))
 
-    def occupancy_torch(self, policy: torch.Tensor, *, scale: Scale = "normalised") -> torch.Tensor:
+    def occupancy_torch(self, policy: torch.Tensor, *, scale: Scale = "normalized") -> torch.Tensor:
         """:meth:`occupancy` of a tensor, differentiable once in the policy.
 
         Args:
             policy: as in :meth:`occupancy`, of any floating dtype. Take softmax in float64 for an exact result.
-            scale: ``"normalised"`` or ``"truncated"``.
+            scale: ``"normalized"`` or ``"truncated"``.
 
         Returns:
             float64 tensor ``(n_states, n_actions)`` on the policy's device; the work itself is done on the CPU.

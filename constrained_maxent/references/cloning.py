@@ -26,7 +26,7 @@ def clone(
     learning_rate: float = 1e-3,
     seed: int = 0,
 ) -> GaussianNetwork:
-    """Maximise the mean log π(a|s) of recorded steps, by Adam on minibatches.
+    """Maximize the mean log π(a|s) of recorded steps, by Adam on minibatches.
 
     Args:
         observations: ``(n, ...)``.

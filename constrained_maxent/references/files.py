@@ -17,7 +17,7 @@ from constrained_maxent.occupancy import Gaussians, Mixture
 from constrained_maxent.references.gaussian_network import GaussianNetwork, Layer
 from constrained_maxent.references.policies import ReferencePolicy
 
-FORMAT = 1
+FORMAT = 2
 """Version of the file's layout. Files of another version are refused by name."""
 
 _PARTS = ("trunk", "mean", "log_std")
@@ -43,7 +43,7 @@ def write(path: str | PathLike[str], states: Mixture, policy: ReferencePolicy | 
     text: dict[str, Any] = {
         "format": FORMAT,
         "mass": states.mass,
-        "wrapped": list(states.wrapped),
+        "periodic": list(states.periodic),
         "about": dict(about),
         "policy": None,
     }
@@ -88,7 +88,7 @@ def read(path: str | PathLike[str]) -> tuple[Mixture, GaussianNetwork | None, di
         parts = [np.array(arrays[name], dtype=np.float64) for name in ("weights", "means", "covariances")]
         if not all(np.isfinite(part).all() for part in parts) or (parts[0] < 0.0).any():
             raise ValueError("the mixture is not finite, or has a negative weight")
-        states = Mixture(Gaussians(*parts), mass=float(text["mass"]), wrapped=tuple(text["wrapped"]))
+        states = Mixture(Gaussians(*parts), mass=float(text["mass"]), periodic=tuple(text["periodic"]))
         about = dict(text["about"])
         return states, None if text["policy"] is None else _network(text["policy"], arrays), about
     except Exception as error:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from constrained_maxent.agents.policies import (
-    LARGEST_NORMALISED,
+    LARGEST_NORMALIZED,
     LOG_STD_BOUNDS,
     Features,
     GaussianMLP,
@@ -31,7 +31,7 @@ _FUNCTIONS: dict[Activation, Callable[[Any], Any]] = {
     "identity": lambda x: x,
     "relu": lambda x: np.maximum(x, 0.0),
     "tanh": np.tanh,
-    "clip": lambda x: np.clip(x, -LARGEST_NORMALISED, LARGEST_NORMALISED),
+    "clip": lambda x: np.clip(x, -LARGEST_NORMALIZED, LARGEST_NORMALIZED),
 }
 _MODULES: dict[type[nn.Module], Activation] = {nn.Identity: "identity", nn.ReLU: "relu", nn.Tanh: "tanh"}
 
@@ -43,7 +43,7 @@ class Layer:
     Args:
         weights: ``(n_inputs, n_outputs)``, float32.
         bias: ``(n_outputs,)``, float32.
-        activation: ``"identity"``, ``"relu"``, ``"tanh"`` or ``"clip"``, to the range of normalised observations.
+        activation: ``"identity"``, ``"relu"``, ``"tanh"`` or ``"clip"``, to the range of normalized observations.
     """
 
     weights: NDArray[np.float32]
@@ -127,7 +127,7 @@ class GaussianNetwork:
                 "log-probabilities."
             )
         return cls(
-            trunk=_normalising(policy.features),
+            trunk=_normalizing(policy.features),
             mean=layers_of(policy.mean),
             log_std=layers_of(policy.log_std),
             low=low.astype(np.float32),
@@ -174,8 +174,8 @@ def _through(layers: Sequence[Layer], values: NDArray[np.float32]) -> NDArray[np
     return values
 
 
-def _normalising(features: Features) -> tuple[Layer, ...]:
-    """The normalisation of observations as a layer; none, if they stay as they are."""
+def _normalizing(features: Features) -> tuple[Layer, ...]:
+    """The normalization of observations as a layer; none, if they stay as they are."""
     normalization = features.normalization()
     if normalization is None:
         return ()

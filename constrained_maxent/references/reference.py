@@ -11,6 +11,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from constrained_maxent.adapters.sb3 import network_of
 from constrained_maxent.agents import PGP
 from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedPolicy
 from constrained_maxent.functionals.entropy import Over
@@ -21,7 +22,6 @@ from constrained_maxent.references.cloning import clone
 from constrained_maxent.references.gaussian_network import GaussianNetwork
 from constrained_maxent.references.policies import CallablePolicy, ReferencePolicy
 from constrained_maxent.references.rollouts import RolloutSettings, check_scalar, roll_out
-from constrained_maxent.references.stable_baselines import network_of
 from constrained_maxent.types import Batch, FloatArray, Points, Trajectory
 from constrained_maxent.wrappers.states import STATE_SPACE
 
@@ -67,9 +67,9 @@ class Reference:
         return "state" if self.policy is None else "state-action"
 
     @property
-    def wrapped(self) -> tuple[int, ...]:
+    def periodic(self) -> tuple[int, ...]:
         """Coordinates of the state that are angles."""
-        return self.states.wrapped
+        return self.states.periodic
 
     def log_prob(self, points: Points) -> FloatArray:
         """Logarithm of λ_ref / mass at points of a density, in their shape.
@@ -183,21 +183,21 @@ class Reference:
         trajectories: Sequence[Trajectory] | Batch,
         action_space: gym.Space[Any] | None,
         *,
-        wrapped: Sequence[int] = (),
+        periodic: Sequence[int] = (),
         n_components: int = 16,
         discount: float = 1.0,
-        scale: Scale = "normalised",
+        scale: Scale = "normalized",
         horizon: int | None = None,
         hidden_sizes: Sequence[int] = (64, 64),
         n_steps: int = 3000,
         seed: int = 0,
     ) -> Self:
-        """Recorded episodes: a mixture of their states, and their actions by behaviour cloning.
+        """Recorded episodes: a mixture of their states, and their actions by behavior cloning.
 
         Args:
             trajectories: of the expert; its steps are weighed by the following, whatever weights they carry.
             action_space: a ``Box``, or ``None`` to compare states alone.
-            wrapped: coordinates of the state that are angles.
+            periodic: coordinates of the state that are angles.
             n_components: of the mixture.
             discount, scale: those of the occupancy that will be compared.
             horizon: its steps; by default those of the longest trajectory.
@@ -235,7 +235,7 @@ class Reference:
                 seed=seed,
             )
         )
-        states = _mixture(batch, n_components=n_components, wrapped=wrapped, seed=seed)
+        states = _mixture(batch, n_components=n_components, periodic=periodic, seed=seed)
         return cls(states, policy, {"episodes": len(batch), "steps": batch.n_steps})
 
     @classmethod
@@ -258,7 +258,7 @@ class Reference:
         weighting = Weighting(
             settings.get("discount", 1.0),
             find_horizon(env) if horizon is None else horizon,
-            settings.get("scale", "normalised"),
+            settings.get("scale", "normalized"),
         )
         rollouts = roll_out(
             policy,
@@ -271,7 +271,7 @@ class Reference:
         states = _mixture(
             rollouts.batch,
             n_components=settings.get("n_components", 16),
-            wrapped=settings.get("wrapped", ()),
+            periodic=settings.get("periodic", ()),
             seed=seed,
         )
         about = {
@@ -283,9 +283,9 @@ class Reference:
         return cls(states, policy, about)
 
 
-def _mixture(batch: Batch, *, n_components: int, wrapped: Sequence[int], seed: int) -> Mixture:
+def _mixture(batch: Batch, *, n_components: int, periodic: Sequence[int], seed: int) -> Mixture:
     """The states of a batch as one mixture, with the batch's mass."""
-    estimator = GaussianMixture(n_components=n_components, wrapped=tuple(wrapped), seed=seed)
+    estimator = GaussianMixture(n_components=n_components, periodic=tuple(periodic), seed=seed)
     states = estimator.bind(STATE_SPACE, STATE_SPACE).fit(batch).measure().states
     assert isinstance(states, Mixture)
     return states

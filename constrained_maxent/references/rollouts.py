@@ -11,8 +11,8 @@ import numpy as np
 
 from constrained_maxent.errors import InvalidData, InvalidSetting
 from constrained_maxent.occupancy import Scale, Weighting
-from constrained_maxent.occupancy.spaces import as_row
 from constrained_maxent.references.policies import ReferencePolicy
+from constrained_maxent.spaces import as_row
 from constrained_maxent.types import Batch, FloatArray, Trajectory, check_count
 from constrained_maxent.wrappers.keys import VOID
 from constrained_maxent.wrappers.states import StateSource, state_of
@@ -25,14 +25,14 @@ class RolloutSettings(TypedDict, total=False):
     """How a policy becomes a state density.
 
     ``n_episodes``: episodes to roll out, 30 if not given. ``state``: what the density is over, as in
-    ``TrackOccupancy``: a key of ``info``, a function of the observation, or the observation. ``wrapped``: coordinates
-    of it that are angles. ``n_components``: of the mixture, 16. ``discount`` (1.0), ``scale`` (``"normalised"``) and
+    ``TrackOccupancy``: a key of ``info``, a function of the observation, or the observation. ``periodic``: coordinates
+    of it that are angles. ``n_components``: of the mixture, 16. ``discount`` (1.0), ``scale`` (``"normalized"``) and
     ``horizon`` (the environment's): those of the occupancy that will be compared. ``seed``: of rollouts and fit.
     """
 
     n_episodes: int
     state: StateSource | None
-    wrapped: Sequence[int]
+    periodic: Sequence[int]
     n_components: int
     discount: float
     scale: Scale

@@ -11,15 +11,15 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from constrained_maxent.adapters.sb3 import network_of, require_stable_baselines
 from constrained_maxent.errors import InvalidSetting, MissingTracker, UnsupportedPolicy
 from constrained_maxent.occupancy import GaussianMixture, Weighting
 from constrained_maxent.occupancy.horizon import find_horizon
-from constrained_maxent.occupancy.spaces import as_row
 from constrained_maxent.references.gaussian_network import GaussianNetwork
 from constrained_maxent.references.policies import CallablePolicy
 from constrained_maxent.references.reference import Reference
 from constrained_maxent.references.rollouts import check_scalar, roll_out
-from constrained_maxent.references.stable_baselines import network_of, require_stable_baselines
+from constrained_maxent.spaces import as_row
 from constrained_maxent.types import check_count, is_number
 from constrained_maxent.wrappers import find_tracker
 from constrained_maxent.wrappers.states import StateSource, check_source, state_of
@@ -171,13 +171,13 @@ def _check_observations(space: gym.Space[Any]) -> None:
 
 
 def check_rollouts(
-    env: gym.Env[Any, Any], *, state: StateSource | None, wrapped: Sequence[int], n_episodes: int
+    env: gym.Env[Any, Any], *, state: StateSource | None, periodic: Sequence[int], n_episodes: int
 ) -> None:
     """Find out by one step whether ``reference_of`` will be able to do its part, before anything is trained.
 
     Args:
         env: the environment itself; it is reset.
-        state, wrapped, n_episodes: as in :func:`reference_of`.
+        state, periodic, n_episodes: as in :func:`reference_of`.
 
     Raises:
         InvalidSetting: an environment that estimates an occupancy already, or whose episodes have no last step; angles
@@ -201,13 +201,13 @@ def check_rollouts(
     if find_horizon(env) is None:
         raise InvalidSetting("Episodes of this environment have no last step: give it a time limit.")
     _check_observations(env.observation_space)
-    GaussianMixture(wrapped=tuple(wrapped))  # refuses what cannot be coordinates
+    GaussianMixture(periodic=tuple(periodic))  # refuses what cannot be coordinates
 
     def check(observation: Any, info: dict[str, Any]) -> None:
         row = np.asarray(as_row(env.observation_space, observation)).reshape(-1)
         n_states = len(row) if state is None else len(state_of(state, observation, info))
-        if max(wrapped, default=-1) >= n_states:
-            raise InvalidSetting(f"wrapped={tuple(wrapped)!r}: the state has only {n_states} coordinates, from 0.")
+        if max(periodic, default=-1) >= n_states:
+            raise InvalidSetting(f"periodic={tuple(periodic)!r}: the state has only {n_states} coordinates, from 0.")
 
     check(*env.reset(seed=0))
     env.action_space.seed(0)
@@ -220,7 +220,7 @@ def reference_of(
     env: gym.Env[Any, Any],
     *,
     state: StateSource | None,
-    wrapped: Sequence[int] = (),
+    periodic: Sequence[int] = (),
     n_episodes: int,
     about: Mapping[str, Any],
 ) -> Reference:
@@ -230,12 +230,12 @@ def reference_of(
         expert: the trained policy.
         env: the environment itself.
         state: what the density is over.
-        wrapped: coordinates of it that are angles.
+        periodic: coordinates of it that are angles.
         n_episodes: to roll out, of each.
         about: what else is to be known of the reference.
     """
     reference = Reference.from_rollouts(
-        expert.network, env, state=state, wrapped=wrapped, n_episodes=n_episodes, seed=expert.settings.seed
+        expert.network, env, state=state, periodic=periodic, n_episodes=n_episodes, seed=expert.settings.seed
     )
     env.action_space.seed(expert.settings.seed)
     uniform = CallablePolicy(lambda rows, actions: np.zeros(len(rows)), lambda row: env.action_space.sample())

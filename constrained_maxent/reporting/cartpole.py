@@ -27,7 +27,7 @@ def cartpole_strip_figure(
     times: Sequence[float] = SNAPSHOTS,
     title: str | None = None,
 ) -> Figure:
-    """Draw one row of snapshots for each policy, with the path of the pole's tip so far, coloured by angular velocity.
+    """Draw one row of snapshots for each policy, with the path of the pole's tip so far, colored by angular velocity.
 
     Args:
         scene: sizes of cart, pole and rail.

@@ -28,7 +28,7 @@ class Curve:
     """One setting.
 
     Attributes:
-        label: in the legend; the same label has the same colour in every panel.
+        label: in the legend; the same label has the same color in every panel.
         x: ``(n,)``.
         values: of every seed, ``(n_seeds, n)``; NaN leaves a gap.
     """
@@ -89,13 +89,13 @@ def curves_figure(panels: Sequence[Sequence[Panel]], *, band: Band = "deviation"
     for axes, panel in zip(grid.reshape(-1), [panel for row in panels for panel in row], strict=True):
         for curve in panel.curves:
             number = labels.index(curve.label)
-            colour = COLOURS[number % len(COLOURS)]
+            color = COLOURS[number % len(COLOURS)]
             dashes = DASHES[number // len(COLOURS) % len(DASHES)]
             x, mean, half = _moments(curve, band)
-            axes.fill_between(x, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
+            axes.fill_between(x, mean - half, mean + half, color=color, alpha=0.2, linewidth=0)
             if band == "runs":
-                axes.plot(x, np.asarray(curve.values).T, color=colour, linewidth=0.6, alpha=0.6)
-            (handles[curve.label],) = axes.plot(x, mean, dashes, color=colour, linewidth=1.4, label=curve.label)
+                axes.plot(x, np.asarray(curve.values).T, color=color, linewidth=0.6, alpha=0.6)
+            (handles[curve.label],) = axes.plot(x, mean, dashes, color=color, linewidth=1.4, label=curve.label)
         for name, values in panel.lines.items():
             style = LINES[names.index(name) % len(LINES)]
             for value in np.atleast_1d(values).tolist():

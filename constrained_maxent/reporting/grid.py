@@ -12,7 +12,7 @@ from matplotlib.patheffects import withStroke
 from numpy.typing import ArrayLike, NDArray
 
 from constrained_maxent.errors import InvalidData, NonFiniteValue
-from constrained_maxent.reporting.style import GREY, INK, VERMILLION, blank_figure, numbers, sequential_colours
+from constrained_maxent.reporting.style import GREY, INK, VERMILLION, blank_figure, numbers, sequential_colors
 from constrained_maxent.types import FloatArray
 
 # Columns of the actions left, down, right, up as steps on an image, whose rows run downwards.
@@ -32,7 +32,7 @@ def grid_occupancy_figure(
 ) -> Figure:
     r"""Draw where a policy spends its time on a grid, and what it does there.
 
-    Colour is the occupancy of the state, :math:`d(s) = \sum_a \lambda(s, a)`. In every cell an arrow for each action
+    Color is the occupancy of the state, :math:`d(s) = \sum_a \lambda(s, a)`. In every cell an arrow for each action
     is as long as the action is probable; those below 2 %, and all in goals, where no action is taken, are left out.
     Holes are hatched.
 
@@ -56,12 +56,12 @@ def grid_occupancy_figure(
         raise InvalidData(f"policy has an entry {probabilities.max():.6g}: probabilities are at most 1.")
 
     cell = float(np.clip(6.0 / max(n_rows, n_columns), 0.25, 0.9))  # [inches]
-    flat = n_rows * 2 <= n_columns  # a colour bar beside it would be a stub
+    flat = n_rows * 2 <= n_columns  # a color bar beside it would be a stub
     width, height = n_columns * cell + (0.2 if flat else 1.2), n_rows * cell + (0.9 if flat else 0.1)
     height += 0.0 if title is None else 0.3
     figure = blank_figure(max(width, 3.2), height if flat else max(height, 2.2))
     axes = figure.add_subplot()
-    image = axes.imshow(visits, cmap=sequential_colours(), vmin=0.0, vmax=float(visits.max()) or 1.0, aspect="equal")
+    image = axes.imshow(visits, cmap=sequential_colors(), vmin=0.0, vmax=float(visits.max()) or 1.0, aspect="equal")
     bar = figure.colorbar(
         image, ax=axes, label="state occupancy d(s)", location="bottom" if flat else "right", shrink=0.92, pad=0.03
     )
@@ -126,8 +126,8 @@ def _mark_cells(axes: Axes, letters: NDArray[np.str_], dark: NDArray[np.bool_], 
             axes.add_patch(frame)
         # Arrows have the middle of a cell, except in goals.
         x, y, size = (column, row, 22 * cell) if letter == "G" else (column - 0.3, row - 0.29, 13 * cell)
-        colour, halo = ("white", INK) if dark[row, column] else (INK, "white")
-        text = axes.text(x, y, str(letter), size=size, color=colour, weight="bold", ha="center", va="center", zorder=4)
+        color, halo = ("white", INK) if dark[row, column] else (INK, "white")
+        text = axes.text(x, y, str(letter), size=size, color=color, weight="bold", ha="center", va="center", zorder=4)
         text.set_path_effects([withStroke(linewidth=1.8 * cell, foreground=halo)])
 
 

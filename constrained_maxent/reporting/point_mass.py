@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from constrained_maxent.errors import InvalidData, InvalidSetting
 from constrained_maxent.reporting.scenes import PointMassScene, draw_table
-from constrained_maxent.reporting.style import BLUE, INK, PALE_BLUE, blank_figure, episodes_of, sequential_colours
+from constrained_maxent.reporting.style import BLUE, INK, PALE_BLUE, blank_figure, episodes_of, sequential_colors
 from constrained_maxent.types import FloatArray
 
 ActionFunction = Callable[[Any], ArrayLike]
@@ -26,9 +26,9 @@ REFERENCE_GREY = "#7F868D"
 def visit_maps_figure(
     scene: PointMassScene, policies: Mapping[str, ArrayLike], *, bins: int = 40, title: str | None = None
 ) -> Figure:
-    """Draw how often each place is visited, one map for each policy, on one logarithmic scale of colours.
+    """Draw how often each place is visited, one map for each policy, on one logarithmic scale of colors.
 
-    A cell's colour is its share of the policy's steps in per cent; cells without a visit stay white.
+    A cell's color is its share of the policy's steps in per cent; cells without a visit stay white.
 
     Args:
         scene: sizes of table and target.
@@ -56,7 +56,7 @@ def visit_maps_figure(
     mesh = None
     for axes, share in zip(axes_row, shares.values(), strict=True):
         table = np.ma.masked_equal(100.0 * share.T, 0.0)
-        mesh = axes.pcolormesh(edges, edges, table, cmap=sequential_colours(), norm=norm, zorder=1, rasterized=True)
+        mesh = axes.pcolormesh(edges, edges, table, cmap=sequential_colors(), norm=norm, zorder=1, rasterized=True)
     assert mesh is not None
     bar = figure.colorbar(mesh, ax=axes_row, aspect=25, shrink=0.9, pad=0.02)
     bar.set_label("share of steps in a cell [%]", fontsize=9)
@@ -88,7 +88,7 @@ def action_arrows_figure(
     every: int = 25,
     title: str | None = None,
 ) -> Figure:
-    """Draw trajectories with the policy's actions as arrows, and what a reference would do there in grey.
+    """Draw trajectories with the policy's actions as arrows, and what a reference would do there in gray.
 
     An arrow of the greatest action along one axis is a tenth of the table's half side long.
 
@@ -161,7 +161,7 @@ def _tables(scene: PointMassScene, names: list[str], title: str | None) -> tuple
 
 
 def _draw_arrows(
-    axes: Axes, scene: PointMassScene, places: FloatArray, actions: FloatArray, colour: str, gid: str
+    axes: Axes, scene: PointMassScene, places: FloatArray, actions: FloatArray, color: str, gid: str
 ) -> None:
     length = 0.1 * scene.reach
     arrows = axes.quiver(
@@ -176,7 +176,7 @@ def _draw_arrows(
         headlength=5.0,
         headaxislength=4.5,
         minlength=0.0,
-        color=colour,
+        color=color,
         zorder=4 if gid == "policy" else 3,
     )
     arrows.set_gid(gid)

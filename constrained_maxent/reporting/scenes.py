@@ -20,7 +20,7 @@ from matplotlib.patches import Circle, Rectangle
 from constrained_maxent.reporting.style import BLUE, GREY, INK, VERMILLION
 from constrained_maxent.types import FloatArray
 
-# Blue against orange, which colour-blind people tell apart; the middle stands out from what is behind it.
+# Blue against orange, which color-blind people tell apart; the middle stands out from what is behind it.
 ON_LIGHT = LinearSegmentedColormap.from_list("on light", ["#56B4E9", "#0072B2", INK, "#D55E00", "#E69F00"])
 ON_DARK = LinearSegmentedColormap.from_list("on dark", ["#3DA5FF", "#86C9F7", "#F7F7F7", "#F7C65A", "#FF9A00"])
 
@@ -35,7 +35,7 @@ class Scene(ABC):
     """Sizes [m] of what is drawn, and how states are placed."""
 
     tracer_label: ClassVar[str]
-    """What colours the tracer, with its unit."""
+    """What colors the tracer, with its unit."""
     is_signed: ClassVar[bool]
     """Whether that may be negative."""
     image_size: ClassVar[tuple[int, int]]
@@ -63,14 +63,14 @@ class Scene(ABC):
 
     @abstractmethod
     def tracer_values(self, states: FloatArray) -> FloatArray:
-        """What colours the trace: ``(n,)``."""
+        """What colors the trace: ``(n,)``."""
 
     @abstractmethod
     def draw(self, axes: Axes) -> Move:
         """Draw everything, and return what moves it."""
 
     def tracer_norm(self, states: FloatArray) -> Normalize:
-        """The colour scale for states ``(..., n_state)``: symmetric where values are signed. NaN is left out."""
+        """The color scale for states ``(..., n_state)``: symmetric where values are signed. NaN is left out."""
         values = np.abs(self.tracer_values(states.reshape(-1, states.shape[-1])))
         values = values[np.isfinite(values)]
         largest = float(values.max()) if values.size and values.max() > 0.0 else 1.0

@@ -1,7 +1,7 @@
-"""What all figures share: size, colours, and how arrays of numbers are read.
+"""What all figures share: size, colors, and how arrays of numbers are read.
 
 The figures are independent of ``pyplot``: they need no display, no window opens, and they are freed like any other
-object. Write them with ``figure.savefig``. The colours are those of Okabe and Ito, which colour-blind people can tell
+object. Write them with ``figure.savefig``. The colors are those of Okabe and Ito, which color-blind people can tell
 apart.
 """
 
@@ -28,10 +28,10 @@ def blank_figure(width: float, height: float) -> Figure:
     return figure
 
 
-def sequential_colours() -> LinearSegmentedColormap:
+def sequential_colors() -> LinearSegmentedColormap:
     """From almost white to dark blue, evenly in lightness."""
-    colours = matplotlib.colormaps["Blues"](np.linspace(0.02, 1.0, 256))
-    return LinearSegmentedColormap.from_list("occupancy", list(colours))
+    colors = matplotlib.colormaps["Blues"](np.linspace(0.02, 1.0, 256))
+    return LinearSegmentedColormap.from_list("occupancy", list(colors))
 
 
 def numbers(name: str, values: ArrayLike) -> FloatArray:

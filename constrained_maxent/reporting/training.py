@@ -124,12 +124,12 @@ def _draw_curves(
         _draw_curve(panel, exact_x, exact, BLUE, 1.8, "exact")
 
 
-def _draw_curve(panel: Axes, x: FloatArray, y: FloatArray, colour: str, width: float, label: str) -> None:
+def _draw_curve(panel: Axes, x: FloatArray, y: FloatArray, color: str, width: float, label: str) -> None:
     x, y = _thin(x, y)
     # A point between gaps has no line to show it.
     known = np.concatenate([[False], np.isfinite(y), [False]])
     alone = np.flatnonzero(known[1:-1] & ~known[:-2] & ~known[2:]).tolist()
-    (line,) = panel.plot(x, y, color=colour, linewidth=width, label=label, solid_joinstyle="round")
+    (line,) = panel.plot(x, y, color=color, linewidth=width, label=label, solid_joinstyle="round")
     if alone:
         line.set(marker="o", markersize=2.0 + 2.0 * width, markevery=alone)
 

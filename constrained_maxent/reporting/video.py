@@ -33,7 +33,7 @@ class MujocoFrames:
 
     Args:
         scene: the scene.
-        norm: the scale of the path's colours.
+        norm: the scale of the path's colors.
         width, height: of images [pixels].
 
     Raises:
@@ -56,8 +56,8 @@ class MujocoFrames:
         scene, data = self._scene, self._data
         data.qpos[:] = scene.qpos(states[-1:])[0]
         self._mujoco.mj_forward(scene.model, data)
-        colours = np.asarray(ON_DARK(self._norm(scene.tracer_values(states)[1:])), dtype=np.float64)
-        return self._painter.image(data, trace=self._trace(scene.traced(states), colours, self._line_width))
+        colors = np.asarray(ON_DARK(self._norm(scene.tracer_values(states)[1:])), dtype=np.float64)
+        return self._painter.image(data, trace=self._trace(scene.traced(states), colors, self._line_width))
 
     def close(self) -> None:
         """Free what belongs to OpenGL."""
@@ -94,7 +94,7 @@ def open_frames(
 
     Args:
         scene: the scene.
-        norm: the scale of the path's colours.
+        norm: the scale of the path's colors.
         width, height: of images [pixels]; the scene's own if not given.
 
     """

@@ -11,7 +11,7 @@ import numpy as np
 
 from constrained_maxent.errors import NotFitted
 from constrained_maxent.occupancy import OccupancyEstimator
-from constrained_maxent.occupancy.spaces import as_row
+from constrained_maxent.spaces import as_row
 from constrained_maxent.testing.assertions import equal, require, require_plain
 from constrained_maxent.types import Batch, FloatArray, IntArray, Measure
 

@@ -23,7 +23,7 @@ class CostConstraint(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         env: a stack with ``TrackOccupancy`` in it.
         cost: the key of ``info`` that carries c(s_t, a_t); or a function ``(observation, action, next_observation) ->
             float`` of what ``TrackOccupancy`` sees; or a table ``(n_states, n_actions)``. Positive means bad.
-        limit: the budget: cost per step at scale ``normalised``, discounted cost per episode at ``truncated``.
+        limit: the budget: cost per step at scale ``normalized``, discounted cost per episode at ``truncated``.
         penalty: how it is enforced, for example ``penalties.Quadratic(beta=10.0)``.
         name: its name in ``info``.
 

@@ -14,7 +14,7 @@ from constrained_maxent.wrappers.terms import find_tracker
 
 
 class EntropyObjective(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    r"""Maximise :math:`H(\lambda)` [nats].
+    r"""Maximize :math:`H(\lambda)` [nats].
 
     Its part of the pseudo-reward, ``info["pseudo_reward_objective"]``, is :math:`\partial H/\partial\lambda(s,a)`.
 

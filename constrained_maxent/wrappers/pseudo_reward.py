@@ -1,4 +1,4 @@
-"""The pseudo-reward as the reward, for agents that optimise rewards and know nothing else."""
+"""The pseudo-reward as the reward, for agents that optimize rewards and know nothing else."""
 
 from __future__ import annotations
 

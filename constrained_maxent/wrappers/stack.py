@@ -12,6 +12,7 @@ from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.functionals import Entropy, LinearCost
 from constrained_maxent.occupancy import OccupancyEstimator, Scale
 from constrained_maxent.problem import Constraint
+from constrained_maxent.tracker import Pairing
 from constrained_maxent.wrappers import vector
 from constrained_maxent.wrappers.convex_constraint import ConvexConstraint
 from constrained_maxent.wrappers.cost_constraint import CostConstraint
@@ -20,7 +21,6 @@ from constrained_maxent.wrappers.pseudo_reward import PseudoReward
 from constrained_maxent.wrappers.states import LogProb, StateSource
 from constrained_maxent.wrappers.terms import find_tracker
 from constrained_maxent.wrappers.track_occupancy import TrackOccupancy
-from constrained_maxent.wrappers.tracker import Pairing
 
 _SCALAR = SimpleNamespace(
     TrackOccupancy=TrackOccupancy,
@@ -41,7 +41,7 @@ def constrain(
     steps_per_batch: int | None = None,
     discount: float = 0.99,
     horizon: int | None = None,
-    scale: Scale = "normalised",
+    scale: Scale = "normalized",
     pairing: Pairing = "same",
     state: StateSource | None = None,
     policy_log_prob: LogProb | None = None,
@@ -52,7 +52,7 @@ def constrain(
 
     Args:
         env: the environment; what comes back is of the same kind.
-        objective: the entropy to maximise; ``Entropy()`` if not given.
+        objective: the entropy to maximize; ``Entropy()`` if not given.
         constraints: by name, each a functional with its limit and the penalty that enforces it.
         estimator, episodes_per_batch, steps_per_batch, discount, horizon, scale, pairing, state, policy_log_prob: see
             ``TrackOccupancy``.

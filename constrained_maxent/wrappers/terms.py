@@ -14,8 +14,8 @@ from constrained_maxent.errors import InvalidSetting, MissingTracker
 from constrained_maxent.functionals import Functional, KLDivergence, L2Distance, MixtureDistance
 from constrained_maxent.functionals.entropy import Over
 from constrained_maxent.penalties import Penalty, is_known_kind, penalty_from_config
+from constrained_maxent.tracker import Tracker
 from constrained_maxent.types import FloatArray, Points
-from constrained_maxent.wrappers.tracker import OccupancyTracker
 
 Divergence = Literal["kl", "l2"]
 
@@ -24,14 +24,14 @@ ImitationReference = ArrayLike | Callable[[Points], FloatArray] | Mapping[str, A
 ``{"entry_point": "module:function", "kwargs": {...}}``, the function that makes one of these."""
 
 
-def find_tracker(env: gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]) -> OccupancyTracker:
+def find_tracker(env: gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]) -> Tracker:
     """The tracker of the nearest ``TrackOccupancy`` in a stack of wrappers.
 
     Raises:
         MissingTracker: there is none.
     """
     layer: Any = env
-    while not isinstance(tracker := layer.__dict__.get("tracker"), OccupancyTracker):
+    while not isinstance(tracker := layer.__dict__.get("tracker"), Tracker):
         if not isinstance(layer, (gym.Wrapper, gym.vector.VectorWrapper)):
             raise MissingTracker(f"There is no TrackOccupancy in {env}: wrap env = TrackOccupancy(env, ...) first.")
         layer = layer.env

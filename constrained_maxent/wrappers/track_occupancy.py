@@ -22,23 +22,23 @@ from constrained_maxent.occupancy import (
     estimator_from_config,
 )
 from constrained_maxent.occupancy.horizon import find_horizon
-from constrained_maxent.occupancy.spaces import as_row
+from constrained_maxent.spaces import as_row
+from constrained_maxent.tracker import Pairing, Tracker
 from constrained_maxent.types import Batch, require_finite
 from constrained_maxent.wrappers.batch_size import check_batch_size
 from constrained_maxent.wrappers.costs import observed_cost
 from constrained_maxent.wrappers.keys import NEW_BATCH, VOID
 from constrained_maxent.wrappers.kinds import require_scalar
 from constrained_maxent.wrappers.states import STATE_SPACE, LogProb, StateSource, check_source, state_of
-from constrained_maxent.wrappers.tracker import OccupancyTracker, Pairing
 
 
 class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """The foundation of every stack: objective and constraint wrappers above it declare what it optimises.
+    """The foundation of every stack: objective and constraint wrappers above it declare what it optimizes.
 
     Every step's ``info`` gets ``pseudo_reward`` (a finite float, 0.0 before the first fit), its parts
     ``pseudo_reward_<term>``, and ``pseudo_reward_ready``: whether it belongs to the gradient of the policy that acts.
     The last step of a batch also gets ``batch``, see
-    :meth:`~constrained_maxent.wrappers.tracker.OccupancyTracker.close`; with it come ``sub_environments`` (zeros here)
+    :meth:`~constrained_maxent.tracker.Tracker.close`; with it come ``sub_environments`` (zeros here)
     and ``started_ago``: how many calls of ``step`` before the last one each trajectory's first action was taken.
 
     An episode ends when it is terminated or truncated, or by a bare ``reset()`` (then it counts as truncated). If that
@@ -52,7 +52,7 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         steps_per_batch: in steps [steps]: episodes longer than a batch continue in the next.
         discount: γ ∈ (0, 1], the weights of λ; see :class:`~constrained_maxent.occupancy.Weighting`.
         horizon: steps of the longest episode [steps]; found out from the environment if not given.
-        scale: ``"normalised"`` or ``"truncated"``.
+        scale: ``"normalized"`` or ``"truncated"``.
         pairing: ``"same"``, ``"split"`` or ``"previous"``: which estimate goes with which reward.
         state: what a density over continuous states is over: a function of one observation, or the name of a key of
             ``info`` (of ``reset`` as well). The observation itself, if not given; but one that is redundant, such as
@@ -85,7 +85,7 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         steps_per_batch: int | None = None,
         discount: float = 0.99,
         horizon: int | None = None,
-        scale: Scale = "normalised",
+        scale: Scale = "normalized",
         pairing: Pairing = "same",
         state: StateSource | None = None,
         policy_log_prob: LogProb | None = None,
@@ -111,7 +111,7 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         bound = estimator_from_config(config).bind(
             env.observation_space if state is None else STATE_SPACE, env.action_space
         )
-        self.tracker = OccupancyTracker(bound, weighting, pairing=pairing)
+        self.tracker = Tracker(bound, weighting, pairing=pairing)
         """The engine: estimate, problem, iteration."""
         self.tracker.policy_log_prob = policy_log_prob
         self._source = state

@@ -67,7 +67,7 @@ class TestBothKindsOfPolicy:
         np.testing.assert_array_equal(parameters(agent.learner), parameters(whole.learner))
 
 
-def test_observations_are_normalised_as_the_learner_does(reporter):
+def test_observations_are_normalized_as_the_learner_does(reporter):
     env = reporter(
         Box(-1.0, 1.0, (3,)), Box(-1.0, 1.0, (2,)), reward=lambda s, a: float(a @ s[:2]), episodes=3, horizon=5
     )

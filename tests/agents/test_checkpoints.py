@@ -154,7 +154,7 @@ class TestContinuing:
         assert_same(continued.learn(iterations=20), whole)
 
     def test_continuous_actions(self, make_continuous, tmp_path):
-        """With all that is usual for networks: normalised observations, several epochs of minibatches."""
+        """With all that is usual for networks: normalized observations, several epochs of minibatches."""
         settings = SMALL | {"minibatch_size": 4}
         whole = PGP(make_continuous(), seed=3, **settings).learn(iterations=20)
         agent = PGP(make_continuous(), seed=3, **settings).learn(iterations=10)
@@ -471,7 +471,7 @@ class TestRefused:
         self.edit(saved, **{part: ...})
         self.check(saved, DamagedCheckpoint, "lacks a part")
 
-    @pytest.mark.parametrize("other", [{"discount": 0.9}, {"scale": "normalised"}], ids=str)
+    @pytest.mark.parametrize("other", [{"discount": 0.9}, {"scale": "normalized"}], ids=str)
     def test_an_occupancy_in_other_units(self, saved, other):
         """λ̂ with memory would stay in those of the file. Older files do not tell: they are taken as they are."""
         ((name, value),) = other.items()

@@ -30,7 +30,7 @@ def test_learns_values_of_any_scale(shift, scale):
     states = rng.integers(3, size=900)
     values = shift + scale * np.array([-1.0, 0.5, 2.0])
     loss = critic.fit(states, values[states], rng)
-    assert loss < 1e-3  # in standardised units, where the returns have variance 1
+    assert loss < 1e-3  # in standardized units, where the returns have variance 1
     np.testing.assert_allclose(critic.values(np.arange(3)), values, atol=0.1 * scale)
 
 
@@ -70,7 +70,7 @@ def test_continuous_observations():
     np.testing.assert_allclose(critic.values(test), 5.0 + test[:, 0] - 2.0 * test[:, 1], atol=0.2)
 
 
-def test_sees_far_away_observations_once_they_are_normalised():
+def test_sees_far_away_observations_once_they_are_normalized():
     """Positions around 1000 that differ by 0.01: a network learns nothing from them as they are."""
     space, rng = Box(-np.inf, np.inf, (1,), dtype=np.float64), np.random.default_rng(0)
     rows = 1_000.0 + 0.01 * rng.uniform(-1.0, 1.0, size=(2_000, 1))
@@ -84,7 +84,7 @@ def test_sees_far_away_observations_once_they_are_normalised():
     assert errors[True] < 0.1 < 0.3 < errors[False]  # 0.5 if it says 0
 
 
-def test_normalisation_is_part_of_the_state():
+def test_normalization_is_part_of_the_state():
     space, rng = Box(-np.inf, np.inf, (2,), dtype=np.float64), np.random.default_rng(0)
     critic, other = make(space, critic_steps=3), make(space)
     rows = rng.normal(size=(100, 2)) * [1.0, 50.0] + [3.0, -20.0]

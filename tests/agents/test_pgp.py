@@ -126,7 +126,7 @@ class TestOneIterationByHand:
         agent.learn(iterations=1, callback=lambda agent, report: reports.append(report))
         return agent, reports[0]
 
-    @pytest.mark.parametrize("scale", ["truncated", "normalised"])
+    @pytest.mark.parametrize("scale", ["truncated", "normalized"])
     @pytest.mark.parametrize("pairing", ["same", "split"])
     def test_scalar(self, pairing, scale):
         env = Watched(lake(slippery=True, pairing=pairing, scale=scale))
@@ -247,7 +247,7 @@ class TestReturns:
         np.testing.assert_allclose(theta, self.by_hand(episodes, advantage), atol=1e-7)
 
     @pytest.mark.parametrize("end", ["terminated", "truncated"])
-    def test_generalised_advantages(self, reporter, end):
+    def test_generalized_advantages(self, reporter, end):
         """sum over k of (discount lambda)^(k-t) delta_k, with the untrained critic's values."""
         agent, theta, episodes = self.gradient(reporter, end=end, baseline="critic", gae_lambda=0.4, hidden_sizes=(4,))
         fresh = PGP(agent.env, baseline="critic", hidden_sizes=(4,)).critic
@@ -263,13 +263,13 @@ class TestReturns:
 
         np.testing.assert_allclose(theta, self.by_hand(episodes, advantage), atol=1e-7)
 
-    def test_normalised_advantages(self, reporter):
+    def test_normalized_advantages(self, reporter):
         """Weighted as the steps are: mean 0 and variance 1."""
         _, theta, episodes = self.gradient(reporter, normalize_advantages=True)
         returns = np.array([[self.to_go(episode, t) for t in range(3)] for episode in episodes])
         weights = np.tile([1.0, 0.5, 0.25], (2, 1))
-        centred = returns - np.average(returns, weights=weights)
-        standard = centred / np.sqrt(np.average(centred**2, weights=weights))
+        centerd = returns - np.average(returns, weights=weights)
+        standard = centerd / np.sqrt(np.average(centerd**2, weights=weights))
         np.testing.assert_allclose(theta, self.by_hand(episodes, lambda b, t: standard[b, t]), atol=1e-12)
 
     def test_only_ready_trajectories_count(self, reporter):
@@ -280,7 +280,7 @@ class TestReturns:
 
 
 class TestExactGradient:
-    """The mean of PGP's gradient over many large batches is the gradient of the penalised problem.
+    """The mean of PGP's gradient over many large batches is the gradient of the penalized problem.
 
     The plug-in estimate of λ makes it biased by O(1/B); at these batch sizes the bias is below the noise of the mean.
     """
@@ -288,7 +288,7 @@ class TestExactGradient:
     DESC, HORIZON, BETA, N = ["SHF", "FFG"], 4, 2e-3, 60
     THETA = np.random.default_rng(2).normal(scale=0.5, size=(6, 4))
 
-    def penalised(self, mdp, theta):
+    def penalized(self, mdp, theta):
         """P = -H + beta [<c, lambda>]_+^2, exactly."""
         occupancy = mdp.occupancy(softmax(theta), scale="truncated")
         cost = np.array([-0.001, 50.0, -0.001, -0.001, -0.001, -0.001])
@@ -303,7 +303,7 @@ class TestExactGradient:
         for cell in np.ndindex(*self.THETA.shape):
             shift = np.zeros_like(self.THETA)
             shift[cell] = step
-            change = self.penalised(mdp, self.THETA + shift) - self.penalised(mdp, self.THETA - shift)
+            change = self.penalized(mdp, self.THETA + shift) - self.penalized(mdp, self.THETA - shift)
             gradient[cell] = -change / (2 * step)
         return gradient
 
@@ -428,7 +428,7 @@ class TestLearn:
 
 class TestLearningRate:
     def rates(self, reporter, **settings):
-        """η of five iterations as the optimiser has it, and as the length of its plain steps shows it."""
+        """η of five iterations as the optimizer has it, and as the length of its plain steps shows it."""
         env = reporter(Discrete(2), Discrete(2), reward=lambda s, a: float(s + a))
         agent, thetas, told, norms = PGP(env, optimizer="sgd", **settings), [np.zeros((2, 2))], [], []
 

@@ -35,7 +35,7 @@ class TestBothKindsOfPolicy:
         assert (parameters(train(proximal_weight=0.5, inner_iterations=3, **settings)) != plain).any()
 
     def test_a_centre_that_always_moves_is_plain(self, settings):
-        """With one step from each centre the pull is always 0."""
+        """With one step from each center the pull is always 0."""
         one = {"epochs": 1, "minibatch_size": 0, **settings}
         np.testing.assert_array_equal(
             parameters(train(proximal_weight=9.0, inner_iterations=1, **one)), parameters(train(**one))
@@ -43,7 +43,7 @@ class TestBothKindsOfPolicy:
 
     @pytest.mark.parametrize("saved_at", [2, 3, 4])
     def test_going_on_from_a_checkpoint(self, settings, saved_at, tmp_path):
-        """The centre moves before the fourth batch and stands before the others."""
+        """The center moves before the fourth batch and stands before the others."""
         settings = {"proximal_weight": 2.0, "inner_iterations": 3, **settings}
         train(iterations=saved_at, **settings).save(tmp_path / "agent.pt")
         agent = PGP.load(tmp_path / "agent.pt", grid()).learn(iterations=7 - saved_at)
@@ -51,7 +51,7 @@ class TestBothKindsOfPolicy:
 
 
 def test_two_steps_by_hand(reporter):
-    """One state, two actions, reward 2 for action 1, four episodes of one step, η = 0.1, ρ̂ = 5, centre (0, 0).
+    """One state, two actions, reward 2 for action 1, four episodes of one step, η = 0.1, ρ̂ = 5, center (0, 0).
 
     A step is θ ← θ + η (ĝ - ρ̂ θ), and ĝ₁ = Σ 2·1{a=1} (1 - π₁) / 4 - Σ 0 = n (1 - π₁) / 2 for n times action 1.
     """

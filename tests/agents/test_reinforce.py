@@ -1,4 +1,4 @@
-"""Any policy-gradient agent that maximises the pseudo-reward solves the constrained problem.
+"""Any policy-gradient agent that maximizes the pseudo-reward solves the constrained problem.
 
 The two agents below know Gymnasium and NumPy, and nothing of this package: what they learn, they learn from ``info``.
 They must arrive where PGP arrives. The fixture ``grid`` trains PGP, and computes entropy and cost exactly.
@@ -93,7 +93,7 @@ def test_reaches_what_pgp_reaches(grid, pairing, memory):
 
 @pytest.mark.parametrize("beta", [0.0, 0.005])
 def test_stable_baselines(grid, beta):
-    """PPO as it is: 2000 steps raise the exact entropy, or with the constraint the penalised objective.
+    """PPO as it is: 2000 steps raise the exact entropy, or with the constraint the penalized objective.
 
     Measured over 2 seeds from 29.2: 34.9 and 34.0 without the constraint; with it the uniform policy has
     29.2 - 0.005 * 83.3^2 = -5.5, and PPO 12 and 25.

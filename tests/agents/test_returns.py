@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from constrained_maxent.agents.returns import (
-    generalised_advantages,
+    generalized_advantages,
     mean_over_trajectories,
     rewards_to_go,
-    standardised,
+    standardized,
 )
 
 
@@ -82,7 +82,7 @@ class TestGeneralisedAdvantages:
     FINAL = np.array([0.7, 0.0, -1.3, 0.0])
 
     def advantages(self, gamma, gae_lambda):
-        return generalised_advantages(
+        return generalized_advantages(
             self.REWARDS, self.VALUES, self.LENGTHS, discount=gamma, gae_lambda=gae_lambda, value_T=self.FINAL
         )
 
@@ -139,8 +139,8 @@ class TestGeneralisedAdvantages:
         # deltas 1 + 0.5*4 - 2 = 1 and 3 + 0.5*8 - 4 = 3, so 1 + 0.25*3; terminated instead: 3 - 4 = -1, 1 - 0.25
         rewards, values, length = np.array([1.0, 3.0]), np.array([2.0, 4.0]), np.array([2])
         kind = {"discount": 0.5, "gae_lambda": 0.5}
-        truncated = generalised_advantages(rewards, values, length, value_T=np.array([8.0]), **kind)
-        terminated = generalised_advantages(rewards, values, length, value_T=np.array([0.0]), **kind)
+        truncated = generalized_advantages(rewards, values, length, value_T=np.array([8.0]), **kind)
+        terminated = generalized_advantages(rewards, values, length, value_T=np.array([0.0]), **kind)
         assert truncated.tolist() == [1.75, 3.0]
         assert terminated.tolist() == [0.75, -1.0]
 
@@ -149,7 +149,7 @@ class TestGeneralisedAdvantages:
         rewards = np.array([1.0, -2.0, 4.0])
         values = np.array(double_loop(rewards, 0.9, 5.0))
         for gae_lambda in (0.0, 0.5, 1.0):
-            advantages = generalised_advantages(
+            advantages = generalized_advantages(
                 rewards, values, np.array([3]), discount=0.9, gae_lambda=gae_lambda, value_T=np.array([5.0])
             )
             np.testing.assert_allclose(advantages, 0.0, atol=1e-14)
@@ -161,21 +161,21 @@ class TestGeneralisedAdvantages:
             np.testing.assert_array_equal(array, copy)
 
 
-class TestStandardised:
+class TestStandardized:
     def test_by_hand(self):
         # mean (1*1 + 3*5) / 4 = 4, variance (1*9 + 3*1) / 4 = 3
         expected = np.array([-3.0, 1.0]) / np.sqrt(3.0)
-        np.testing.assert_allclose(standardised(np.array([1.0, 5.0]), np.array([1.0, 3.0])), expected, rtol=1e-14)
+        np.testing.assert_allclose(standardized(np.array([1.0, 5.0]), np.array([1.0, 3.0])), expected, rtol=1e-14)
 
     def test_units_do_not_matter(self):
         rng = np.random.default_rng(0)
         values, weights = rng.normal(size=50), rng.uniform(0.1, 1.0, 50)
-        one = standardised(values, weights)
-        np.testing.assert_allclose(standardised(1e4 * values - 3.0, 0.01 * weights), one, rtol=1e-9, atol=1e-9)
+        one = standardized(values, weights)
+        np.testing.assert_allclose(standardized(1e4 * values - 3.0, 0.01 * weights), one, rtol=1e-9, atol=1e-9)
         assert np.average(one, weights=weights) == pytest.approx(0.0, abs=1e-12)
         assert np.average(one**2, weights=weights) == pytest.approx(1.0, rel=1e-12)
 
     @pytest.mark.parametrize("weights", [[1.0, 0.5, 0.25], [0.0, 0.0, 0.0]])
     def test_all_alike_or_of_no_weight(self, weights):
-        assert standardised(np.full(3, 0.1), np.array(weights)).tolist() == [0.0] * 3
-        assert standardised(np.array([1.0, 2.0, 3.0]), np.zeros(3)).tolist() == [0.0] * 3
+        assert standardized(np.full(3, 0.1), np.array(weights)).tolist() == [0.0] * 3
+        assert standardized(np.array([1.0, 2.0, 3.0]), np.zeros(3)).tolist() == [0.0] * 3

@@ -17,9 +17,9 @@ from gymnasium.envs.registration import EnvSpec
 from constrained_maxent import cli
 from constrained_maxent.agents import PGPSettings
 from constrained_maxent.envs import SafeFrozenLakeVector
-from constrained_maxent.experiments.run_folder import RunFolder
-from constrained_maxent.experiments.settings import TrainSettings
-from constrained_maxent.experiments.training import load_config
+from constrained_maxent.runs.run_folder import RunFolder
+from constrained_maxent.runs.settings import TrainSettings
+from constrained_maxent.runs.training import load_config
 from constrained_maxent.wrappers import constrain
 
 TAXI = "Taxi-v3" if "Taxi-v3" in gym.registry else "Taxi-v4"  # Gymnasium 1.3 replaced version 3

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from constrained_maxent.experiments.run_folder import RunFolder
+from constrained_maxent.runs.run_folder import RunFolder
 
 GRID = "FrozenLake-PGP-v0"
 CARTPOLE = "SafeCartpole-PGP-v0"

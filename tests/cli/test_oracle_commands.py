@@ -12,7 +12,7 @@ class TestSolve:
     def test_finite_horizon(self, cmaxent):
         code, out, _ = cmaxent("solve", GRID, "--betas", 0.005, 1)
         assert code == 0
-        # 40.188 unconstrained at cost 120.86; 36.720 at multiplier 0.19455; penalised 37.439 at 7.48, 36.734 at 0.0818.
+        # 40.188 unconstrained at cost 120.86; 36.720 at multiplier 0.19455; penalized 37.439 at 7.48, 36.734 at 0.0818.
         for figure in ("40.188", "120.85", "36.719", "0.1945", "37.438", "7.48", "36.734", "0.081"):
             assert figure in out
         assert "upper bound for stationary policies" in " ".join(out.split())

@@ -52,8 +52,8 @@ class TestAngles:
         pytest.importorskip("stable_baselines3")
         code, out, _ = train(cmaxent, "SafeCartpole-v0", *self.SHORT)
         reference = Reference.load("mine.npz")
-        assert (code, reference.states.wrapped) == (0, (2,))
-        assert "--wrapped" not in reference.about["command"]
+        assert (code, reference.states.periodic) == (0, (2,))
+        assert "--periodic" not in reference.about["command"]
         assert "4 coordinates, angles 2" in out
         # All of the mass lies on the circle.
         angles = reference.sample(500, np.random.default_rng(0))[:, 2]
@@ -61,13 +61,13 @@ class TestAngles:
 
     @pytest.mark.parametrize(
         ("options", "expected"),
-        [(("--wrapped", 0, 2), (0, 2)), (("--state", "observation"), ())],
+        [(("--periodic", 0, 2), (0, 2)), (("--state", "observation"), ())],
     )
     def test_those_given(self, cmaxent, options, expected):
         pytest.importorskip("stable_baselines3")
         assert train(cmaxent, "SafeCartpole-v0", *self.SHORT, *options)[0] == 0
         reference = Reference.load("mine.npz")
-        assert reference.states.wrapped == expected
+        assert reference.states.periodic == expected
         assert " ".join(map(str, options)) in reference.about["command"]
 
 
@@ -84,9 +84,9 @@ class TestBeforeTraining:
         [
             (("--episodes", 0), "episodes=0 must be a whole number of at least 1"),
             (("--state", "foo"), "info has no 'foo' (it has: state)"),
-            (("--wrapped", 4), "the state has only 4 coordinates"),
-            (("--wrapped", -1), "wrapped=(-1,) must list"),
-            (("--wrapped", 1, 1), "wrapped=(1, 1) must list"),
+            (("--periodic", 4), "the state has only 4 coordinates"),
+            (("--periodic", -1), "periodic=(-1,) must list"),
+            (("--periodic", 1, 1), "periodic=(1, 1) must list"),
             (("--hidden-sizes", 0), "hidden_sizes=0 must be"),
             (("--hidden-sizes", 8, -8), "hidden_sizes=-8 must be"),
             (("--hidden-sizes",), "one layer or more"),

@@ -12,8 +12,8 @@ import pyarrow.parquet
 import pytest
 
 from constrained_maxent.cli import reproduce_grid
-from constrained_maxent.experiments.grid import draw, mixtures
-from constrained_maxent.experiments.grid.sweep import Scale
+from constrained_maxent.reproduction.grid import draw, mixtures
+from constrained_maxent.reproduction.grid.sweep import Scale
 
 
 def test_writes_tables_and_figures(cmaxent):
@@ -160,7 +160,7 @@ def test_unknown_study(cmaxent):
 
 
 def test_control(tmp_path, cmaxent, monkeypatch):
-    monkeypatch.setattr("constrained_maxent.experiments.control_study.EPISODES", 2)
+    monkeypatch.setattr("constrained_maxent.reproduction.control_study.EPISODES", 2)
     code, out, _ = cmaxent(
         "reproduce",
         "control",

@@ -108,9 +108,9 @@ class TestObservationAndState:
             expected = [x, math.cos(angle), math.sin(angle), x_velocity, angular_velocity]
             assert observation == pytest.approx(expected, abs=1e-6)
 
-    @pytest.mark.parametrize(("angle", "wrapped"), [(7.0, 7.0 - 2 * math.pi), (-math.pi, math.pi), (math.pi, math.pi)])
-    def test_angle_is_wrapped(self, angle, wrapped):
-        assert SafeCartpole().reset(options=at(angle=angle))[1]["state"][2] == pytest.approx(wrapped, abs=1e-12)
+    @pytest.mark.parametrize(("angle", "periodic"), [(7.0, 7.0 - 2 * math.pi), (-math.pi, math.pi), (math.pi, math.pi)])
+    def test_angle_is_wrapped(self, angle, periodic):
+        assert SafeCartpole().reset(options=at(angle=angle))[1]["state"][2] == pytest.approx(periodic, abs=1e-12)
 
     def test_swinging_past_the_bottom_leaps_from_pi_to_minus_pi(self):
         env = SafeCartpole()

@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from constrained_maxent.envs.mujoco_model import check_render_mode, control_space, frame_rate, horizon_steps, wrapped
+from constrained_maxent.envs.mujoco_model import check_render_mode, control_space, folded, frame_rate, horizon_steps
 from constrained_maxent.errors import InvalidSetting
 
 ONE_LIMIT = """
@@ -36,7 +36,7 @@ class TestControlSpace:
     [(7.0, 7.0 - 2 * math.pi), (-math.pi, math.pi), (math.pi, math.pi), (-7.0, 2 * math.pi - 7.0), (0.0, 0.0)],
 )
 def test_angles_are_wrapped(angle, expected):
-    assert wrapped(np.array([angle])).item() == pytest.approx(expected, abs=1e-12)
+    assert folded(np.array([angle])).item() == pytest.approx(expected, abs=1e-12)
 
 
 class TestTime:

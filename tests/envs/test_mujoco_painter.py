@@ -27,20 +27,20 @@ from constrained_maxent.envs.point_mass import point_mass_physics
         ),
     ],
 )
-def test_a_trace_has_its_colour_and_place(model, points, pixel):
+def test_a_trace_has_its_color_and_place(model, points, pixel):
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
     painter = MujocoPainter(model, width=160, height=120)
-    colour = np.array([0.2, 0.7, 0.9, 1.0])
+    color = np.array([0.2, 0.7, 0.9, 1.0])
     try:
         without = painter.image(data).astype(float)
-        image = painter.image(data, trace=Trace(np.array(points), colour[None], 5.0)).astype(float)
+        image = painter.image(data, trace=Trace(np.array(points), color[None], 5.0)).astype(float)
         again = painter.image(data).astype(float)
     except DependencyNotInstalled as error:
         pytest.skip(str(error))
     finally:
         painter.close()
     row, column = (round(part) for part in pixel)
-    np.testing.assert_allclose(image[row, column] / 255, colour[:3], atol=0.06)
+    np.testing.assert_allclose(image[row, column] / 255, color[:3], atol=0.06)
     assert np.abs(without[row, column] - image[row, column]).max() > 50
     np.testing.assert_array_equal(again, without)

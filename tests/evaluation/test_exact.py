@@ -42,9 +42,9 @@ class TestByHand:
         cost = 0.25 * (-0.001 + 0.5 * 50.0) - 0.75 * 1.75 * 0.001 - 2.0
         assert evaluation.constraints["cost"] == pytest.approx(cost, abs=1e-12)
 
-    def test_normalised(self, lake):
+    def test_normalized(self, lake):
         # A full episode of three steps would weigh 1 + 1/2 + 1/4 = 7/4; the mass is 6/7 as it ends after two.
-        env = lake(desc=["SHG"], horizon=3, limit=0.0, stack={"discount": 0.5, "scale": "normalised"})
+        env = lake(desc=["SHG"], horizon=3, limit=0.0, stack={"discount": 0.5, "scale": "normalized"})
         evaluation = ExactProblem.from_env(env).evaluate(ALWAYS_RIGHT)
         assert evaluation.mass == pytest.approx(6 / 7)
         assert evaluation.objective == pytest.approx(-4 / 7 * log(4 / 7) - 2 / 7 * log(2 / 7))

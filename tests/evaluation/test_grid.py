@@ -24,10 +24,10 @@ def test_what_is_outside_is_in_no_cell():
 
 
 def test_every_cell_once():
-    centres = np.stack(np.meshgrid(np.arange(4) + 0.5, [-0.5, 0.5], indexing="ij"), axis=-1).reshape(-1, 2)
-    assert GRID.cells_of(centres).tolist() == list(range(8))
-    assert GRID.coverage(centres).share == 1.0
-    assert GRID.coverage(centres).effective == pytest.approx(1.0)
+    centers = np.stack(np.meshgrid(np.arange(4) + 0.5, [-0.5, 0.5], indexing="ij"), axis=-1).reshape(-1, 2)
+    assert GRID.cells_of(centers).tolist() == list(range(8))
+    assert GRID.coverage(centers).share == 1.0
+    assert GRID.coverage(centers).effective == pytest.approx(1.0)
     assert (GRID.n_coordinates, GRID.n_cells) == (2, 8)
 
 

@@ -20,9 +20,9 @@ def test_optimum_with_and_without_constraints(grid):
 
 
 def test_optimum_with_a_penalty(grid):
-    penalised = optimum(grid, beta=0.1)
-    assert penalised.value == pytest.approx(36.811, rel=1e-4)
-    assert penalised.constraints["cost"] == pytest.approx(0.633, rel=1e-3)
+    penalized = optimum(grid, beta=0.1)
+    assert penalized.value == pytest.approx(36.811, rel=1e-4)
+    assert penalized.constraints["cost"] == pytest.approx(0.633, rel=1e-3)
 
 
 def test_certificate_of_the_uniform_policy(grid):

@@ -33,7 +33,7 @@ def agent_on(random_policy):
 
 
 @pytest.mark.parametrize("kind", ["scalar", "sync", "vector"])
-@pytest.mark.parametrize("scale", ["truncated", "normalised"])
+@pytest.mark.parametrize("scale", ["truncated", "normalized"])
 def test_agrees_with_the_exact_value(lake, agent_on, kind, scale):
     env = lake(kind, stack={"discount": 0.9, "scale": scale}, **GRID)
     agent = agent_on(env)
@@ -147,7 +147,7 @@ class TestContinuous:
     def test_neither_memory_nor_buffer_is_mixed_in(self):
         evaluations = []
         for samples in ({}, {"memory": 0.5}, {"buffer_size": 50}, {"buffer_size": 1000}):
-            env = self.swing(GaussianMixture(n_components=2, wrapped=(0,), **samples))
+            env = self.swing(GaussianMixture(n_components=2, periodic=(0,), **samples))
             agent = PGP(env, seed=1, hidden_sizes=(8,), learning_rate=1e-12).learn(iterations=3)
             evaluations.append(evaluate_rollouts(env, agent, n_episodes=4, seed=5))
         assert all(evaluation == evaluations[0] for evaluation in evaluations)

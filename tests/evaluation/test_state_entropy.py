@@ -45,18 +45,18 @@ def test_gaussian(d):
 def test_uniform_on_a_circle():
     # Cut open anywhere but at ±π, the circle is the same.
     angles = np.random.default_rng(0).uniform(-np.pi, np.pi, (4000, 1))
-    assert state_entropy(episodes(angles), wrapped=(0,)).mean == pytest.approx(np.log(2.0 * np.pi), abs=0.05)
+    assert state_entropy(episodes(angles), periodic=(0,)).mean == pytest.approx(np.log(2.0 * np.pi), abs=0.05)
 
 
-def test_angles_near_the_cut_are_neighbours():
+def test_angles_near_the_cut_are_neighbors():
     rows = [[[3.1]], [[-3.1]]]
     distance = 2.0 * np.pi - 6.2
-    # One neighbour among one sample: H = ψ(2) - ψ(1) + log 2 + log r.
+    # One neighbor among one sample: H = ψ(2) - ψ(1) + log 2 + log r.
     expected = digamma(2) - digamma(1) + np.log(2.0 * distance)
-    assert state_entropy(rows, wrapped=(0,), n_neighbours=1).mean == pytest.approx(expected, rel=1e-9)
+    assert state_entropy(rows, periodic=(0,), n_neighbors=1).mean == pytest.approx(expected, rel=1e-9)
 
 
-def test_steps_of_one_episode_are_no_neighbours():
+def test_steps_of_one_episode_are_no_neighbors():
     """With them the entropy would be nats too low: of 20 such episodes by 1.25."""
     errors = []
     for seed in range(4):
@@ -69,9 +69,9 @@ def test_steps_of_one_episode_are_no_neighbours():
 
 
 def test_identical_states_have_the_least_distance():
-    # Five samples of the other episode, of which the state itself counts as one: 2nd of 4 neighbours, at 1e-5.
+    # Five samples of the other episode, of which the state itself counts as one: 2nd of 4 neighbors, at 1e-5.
     expected = digamma(5) - digamma(2) + np.log(2.0 * 1e-5)
-    assert state_entropy([np.zeros((5, 1))] * 2, n_neighbours=2).mean == pytest.approx(expected, rel=1e-12)
+    assert state_entropy([np.zeros((5, 1))] * 2, n_neighbors=2).mean == pytest.approx(expected, rel=1e-12)
 
 
 def test_a_start_that_recurs_costs_a_bounded_amount():
@@ -112,7 +112,7 @@ def test_no_episodes_of_states(states):
         state_entropy(states)
 
 
-@pytest.mark.parametrize("options", [{"max_samples": 0}, {"n_neighbours": 0}, {"wrapped": (1,)}])
+@pytest.mark.parametrize("options", [{"max_samples": 0}, {"n_neighbors": 0}, {"periodic": (1,)}])
 def test_bad_settings(options):
     with pytest.raises(InvalidSetting):
         state_entropy([np.zeros((3, 1))] * 2, **options)

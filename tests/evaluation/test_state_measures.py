@@ -108,7 +108,7 @@ class TestEvents:
     def test_see_folded_angles(self):
         seen = []
         measures = StateMeasures(events={"any": lambda states: seen.append(states) or states[:, 1] < 9.0})
-        found = evaluate_states(batch_of([[7.0, 1.0], [7.0, -4.0]], [2]), measures, wrapped=(0,), seed=0)
+        found = evaluate_states(batch_of([[7.0, 1.0], [7.0, -4.0]], [2]), measures, periodic=(0,), seed=0)
         np.testing.assert_allclose(seen[0], [[7.0 - 2 * np.pi, 1.0], [7.0 - 2 * np.pi, -4.0]])
         assert found.events == {"any": Estimate(1.0, 1.0, 1.0)}
         assert found.coverage is None
@@ -130,7 +130,7 @@ def test_bad_settings():
     with pytest.raises(InvalidSetting, match="coverage_steps=0"):
         StateMeasures(coverage_steps=0)
     with pytest.raises(InvalidSetting, match="only 2 coordinates"):
-        evaluate_states(batch_of(np.zeros((2, 2)), [2]), StateMeasures(wrapped=(2,)), seed=0)
+        evaluate_states(batch_of(np.zeros((2, 2)), [2]), StateMeasures(periodic=(2,)), seed=0)
 
 
 @pytest.mark.parametrize(("env_id", "measures"), [("SafeCartpole", CARTPOLE), ("PointMass", POINT_MASS)])

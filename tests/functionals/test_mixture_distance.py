@@ -14,12 +14,12 @@ D = Gaussians(np.array([0.5, 0.5]), np.array([[-2.0], [2.8]]), np.array([[[0.5]]
 REFERENCE = Gaussians(np.ones(1), np.array([[-3.0]]), np.array([[[1.0]]]))
 TOWARDS = Gaussians(np.ones(1), np.array([[1.0]]), np.array([[[0.7]]]))
 X = -math.pi + 2.0 * math.pi * (np.arange(20_000) + 0.5) / 20_000
-WRAPPED = pytest.mark.parametrize("wrapped", [(), (0,)], ids=["line", "circle"])
+WRAPPED = pytest.mark.parametrize("periodic", [(), (0,)], ids=["line", "circle"])
 
 
-def grid(wrapped):
+def grid(periodic):
     """Places and their width."""
-    return (X, X[1] - X[0]) if wrapped else (4.0 * X, 4.0 * (X[1] - X[0]))
+    return (X, X[1] - X[0]) if periodic else (4.0 * X, 4.0 * (X[1] - X[0]))
 
 
 def measure_of(mixture, x, width):
@@ -29,25 +29,25 @@ def measure_of(mixture, x, width):
 
 
 @WRAPPED
-def test_value_is_the_norm_by_quadrature(wrapped):
-    x, width = grid(wrapped)
-    d, reference = Mixture(D, mass=0.8, wrapped=wrapped), Mixture(REFERENCE, wrapped=wrapped)
+def test_value_is_the_norm_by_quadrature(periodic):
+    x, width = grid(periodic)
+    d, reference = Mixture(D, mass=0.8, periodic=periodic), Mixture(REFERENCE, periodic=periodic)
     difference = d.density(x[:, None]) - reference.density(x[:, None])
     value = MixtureDistance(reference).value(measure_of(d, x, width))
     assert value == pytest.approx(math.sqrt(np.sum(difference**2) * width), rel=1e-5)
 
 
 @WRAPPED
-def test_derivative_is_the_slope_of_the_value_along_mixtures(wrapped):
-    x, width = grid(wrapped)
-    functional = MixtureDistance(Mixture(REFERENCE, wrapped=wrapped))
-    towards = Mixture(TOWARDS, wrapped=wrapped)
+def test_derivative_is_the_slope_of_the_value_along_mixtures(periodic):
+    x, width = grid(periodic)
+    functional = MixtureDistance(Mixture(REFERENCE, periodic=periodic))
+    towards = Mixture(TOWARDS, periodic=periodic)
 
     def moved(h):  # d + h (q - d) is again a mixture
         weights = (1.0 - h) * np.append(0.8 * D.weights, 0.2) + h * np.array([0.0, 0.0, 1.0])
         gaussians = Gaussians(weights, np.concatenate((D.means, TOWARDS.means)),
                               np.concatenate((D.covariances, TOWARDS.covariances)))  # fmt: skip
-        return measure_of(Mixture(gaussians, wrapped=wrapped), x, width)
+        return measure_of(Mixture(gaussians, periodic=periodic), x, width)
 
     h = 1e-4
     slope = (functional.value(moved(h)) - functional.value(moved(-h))) / (2.0 * h)

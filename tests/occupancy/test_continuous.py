@@ -17,11 +17,11 @@ from sklearn.neighbors import KernelDensity
 from constrained_maxent.errors import InvalidData, InvalidSetting, NotFitted, UnsupportedSpace
 from constrained_maxent.functionals import Entropy, KLDivergence, LinearCost
 from constrained_maxent.occupancy import (
+    AdamGaussianMixture,
     ContinuousEstimator,
     FromScikitLearn,
     GaussianMixture,
-    NearestNeighbours,
-    TorchGaussianMixture,
+    NearestNeighbors,
     estimator_config,
     estimator_from_config,
 )
@@ -37,8 +37,8 @@ def kernels(**options: Any) -> FromScikitLearn:
 
 KINDS: dict[str, Make] = {
     "mixture": GaussianMixture,
-    "torch": TorchGaussianMixture,
-    "neighbours": NearestNeighbours,
+    "torch": AdamGaussianMixture,
+    "neighbors": NearestNeighbors,
     "kernels": kernels,
 }
 ACTIONS = Box(-1.0, 1.0, (2,))
@@ -68,7 +68,7 @@ def bound(estimator: ContinuousEstimator, n: int = 2) -> ContinuousEstimator:
 class TestContract:
     @pytest.mark.parametrize(
         "options",
-        [{}, {"over": "joint"}, {"wrapped": (1,)}, {"memory": 0.5}, {"buffer_size": 90}, {"buffer_size": 30}],
+        [{}, {"over": "state-action"}, {"periodic": (1,)}, {"memory": 0.5}, {"buffer_size": 90}, {"buffer_size": 30}],
         ids=str,
     )
     def test_holds(self, make: Make, options: dict[str, Any]) -> None:
@@ -80,7 +80,7 @@ class TestContract:
             weights=rng.random(60) + 0.1,
             costs={"cost": rng.random(60)},
         )
-        if make is TorchGaussianMixture:
+        if make is AdamGaussianMixture:
             options = options | {"n_steps": 5}
         check_estimator(make(**options), batch, space(2), ACTIONS)
 
@@ -90,18 +90,18 @@ class TestContract:
         check_estimator(make(), batch, space(3), ACTIONS)
 
     def test_comes_back_from_its_configuration(self, make: Make) -> None:
-        made = make(over="joint", wrapped=(1,), memory=0.25, buffer_size=7, seed=3)
+        made = make(over="state-action", periodic=(1,), memory=0.25, buffer_size=7, seed=3)
         again = estimator_from_config(estimator_config(made))
         assert type(again) is type(made)
         assert estimator_config(again) == estimator_config(made)
         if make is not kernels:  # its density is an object
-            assert estimator_from_config(json.loads(json.dumps(estimator_config(made)))).over == "joint"
+            assert estimator_from_config(json.loads(json.dumps(estimator_config(made)))).over == "state-action"
 
     def test_refuses_bad_settings(self, make: Make) -> None:
         for options in (
             {"over": "actions"},
-            {"wrapped": (0, 0)},
-            {"wrapped": (-1,)},
+            {"periodic": (0, 0)},
+            {"periodic": (-1,)},
             {"buffer_size": 0},
             {"memory": 1.0},
             {"seed": -1},
@@ -112,12 +112,12 @@ class TestContract:
     def test_refuses_what_has_no_density(self, make: Make) -> None:
         with pytest.raises(UnsupportedSpace, match="needs states in a Box"):
             make().bind(Discrete(3), ACTIONS)
-        with pytest.raises(UnsupportedSpace, match="over='joint' needs actions in a Box"):
-            make(over="joint").bind(space(2), Discrete(3))
+        with pytest.raises(UnsupportedSpace, match="over='state-action' needs actions in a Box"):
+            make(over="state-action").bind(space(2), Discrete(3))
         with pytest.raises(NotFitted, match="bind"):
             make().fit(normal())
         with pytest.raises(InvalidSetting, match="states have only 2 coordinates"):
-            bound(make(wrapped=(2,))).fit(normal())
+            bound(make(periodic=(2,))).fit(normal())
         fitted = bound(make()).fit(normal(30))
         with pytest.raises(InvalidData, match="3 coordinates"):
             fitted.log_prob(np.zeros((1, 3)), np.zeros((1, 2)))
@@ -151,11 +151,11 @@ class TestDegenerateData:
             assert np.isfinite(Entropy(over="state").derivative(fitted.measure())).all()
         return fitted
 
-    @pytest.mark.parametrize("wrapped", [(), (0,)])
-    def test_identical_states(self, make: Make, wrapped: Any) -> None:
-        self.fitted(make, np.full((50, 2), 3.0), wrapped=wrapped)
+    @pytest.mark.parametrize("periodic", [(), (0,)])
+    def test_identical_states(self, make: Make, periodic: Any) -> None:
+        self.fitted(make, np.full((50, 2), 3.0), periodic=periodic)
 
-    @pytest.mark.parametrize("over", ["state", "joint"])
+    @pytest.mark.parametrize("over", ["state", "state-action"])
     def test_a_single_state(self, make: Make, over: str) -> None:
         self.fitted(make, [[0.5, -2.0]], over=over)
 
@@ -201,15 +201,15 @@ class TestAngles:
     @pytest.mark.parametrize("spread", [0.1, 1.0, 3.0])
     def test_density_of_one_angle_integrates_to_one_turn(self, kind: str, spread: float) -> None:
         angles = np.pi + spread * np.random.default_rng(0).normal(size=(500, 1))
-        fitted = bound(KINDS[kind](wrapped=(0,)), 1).fit(batch_of(angles))
+        fitted = bound(KINDS[kind](periodic=(0,)), 1).fit(batch_of(angles))
         grid = np.linspace(-np.pi, np.pi, 20_001)[:-1, None]
         integral = np.exp(fitted.log_prob(grid, np.zeros((len(grid), 2)))).mean() * 2.0 * np.pi
         assert integral == pytest.approx(1.0, abs=1e-6)
 
     @pytest.mark.parametrize("kind", KINDS)
-    def test_neighbours_across_the_cut(self, kind: str) -> None:
+    def test_neighbors_across_the_cut(self, kind: str) -> None:
         angles = np.pi + 0.3 * np.random.default_rng(0).normal(size=(600, 1))
-        fitted = bound(KINDS[kind](wrapped=(0,)), 1).fit(batch_of(angles))
+        fitted = bound(KINDS[kind](periodic=(0,)), 1).fit(batch_of(angles))
         below, above = fitted.log_prob(np.array([[np.pi - 1e-9], [-np.pi + 1e-9]]), np.zeros((2, 2)))
         assert below == pytest.approx(above, abs=1e-4)
         # A whole number of turns changes nothing.
@@ -222,7 +222,7 @@ class TestAngles:
         speed = rng.normal(size=400)
         noise = rng.normal(size=(2, 400))
         states = np.stack((np.pi + speed + 0.7 * noise[0], speed, -3.0 + 0.5 * speed + noise[1]), axis=1)
-        fitted = bound(GaussianMixture(n_components=3, wrapped=(0, 2)), 3).fit(batch_of(states))
+        fitted = bound(GaussianMixture(n_components=3, periodic=(0, 2)), 3).fit(batch_of(states))
         turn = (np.arange(64) + 0.5) / 64 * 2.0 * np.pi - np.pi
         line = np.linspace(-8.0, 8.0, 161)
         grid = np.stack(np.meshgrid(turn, line, turn, indexing="ij"), axis=-1).reshape(-1, 3)
@@ -293,7 +293,7 @@ class TestStatesAndActions:
 
     @pytest.mark.parametrize("kind", ["mixture", "torch"])
     def test_marginal_of_a_joint_fit(self, kind: str) -> None:
-        fitted = bound(KINDS[kind](over="joint"), 1).fit(normal(d=1))
+        fitted = bound(KINDS[kind](over="state-action"), 1).fit(normal(d=1))
         state, line = np.array([[0.3]]), np.linspace(-12.0, 12.0, 241)
         actions = np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
         points = fitted.points(np.repeat(state, len(actions), axis=0), actions)

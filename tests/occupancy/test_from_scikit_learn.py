@@ -30,7 +30,7 @@ def log_prob(estimator: FromScikitLearn, places: Any) -> Any:
 STATES = np.random.default_rng(0).normal(size=(300, 2)) @ np.diag([2.0, 0.1]) + [5.0, -1.0]
 
 
-def test_scores_are_those_of_the_density_in_standardised_coordinates() -> None:
+def test_scores_are_those_of_the_density_in_standardized_coordinates() -> None:
     estimator = fitted(KernelDensity(bandwidth=0.5), STATES)
     center, scale = STATES.mean(axis=0), STATES.std(axis=0)
     alone = KernelDensity(bandwidth=0.5).fit((STATES - center) / scale)
@@ -61,7 +61,7 @@ def test_its_density_is_left_unfitted_and_its_seed_set() -> None:
 
 
 def test_angles_are_summed_over_turns() -> None:
-    estimator = fitted(KernelDensity(bandwidth=0.5), np.full((20, 1), 3.0), wrapped=(0,))
+    estimator = fitted(KernelDensity(bandwidth=0.5), np.full((20, 1), 3.0), periodic=(0,))
     grid = (np.arange(2000) + 0.5) / 2000 * 2.0 * np.pi - np.pi
     density = np.exp(log_prob(estimator, grid[:, None]))
     assert density.mean() * 2.0 * np.pi == pytest.approx(1.0, abs=1e-8)

@@ -144,7 +144,7 @@ class TestWeights:
         mixture = from_labels(z, weights, labels % 2, covariance="full", floor=1e-9)
         likelihoods = []
         for _ in range(25):
-            mixture = weighted_em(z, weights, mixture, floor=1e-9, wrapped=[1], max_iter=1)
+            mixture = weighted_em(z, weights, mixture, floor=1e-9, periodic=[1], max_iter=1)
             likelihoods.append(weights @ mixture.on_circles([1]).log_density(z))
         assert (np.diff(likelihoods) > -1e-6).all()
 
@@ -191,7 +191,7 @@ class TestFits:
             {"max_iter": 0},
             {"tol": -1.0},
             {"method": "gradient"},
-            {"method": "resampling", "wrapped": (0,)},
+            {"method": "resampling", "periodic": (0,)},
         ):
             with pytest.raises(InvalidSetting):
                 GaussianMixture(**options)
@@ -202,7 +202,7 @@ class TestCircles:
         rng = np.random.default_rng(0)
         speed = rng.normal(size=4000)
         states = np.stack((np.pi + 0.5 * speed + 0.2 * rng.normal(size=4000), speed), axis=1)
-        fitted = bound(n_components=1, wrapped=(0,)).fit(batch_of(states))
+        fitted = bound(n_components=1, periodic=(0,)).fit(batch_of(states))
         (mean,), (covariance,) = fitted.mixture_.means, fitted.mixture_.covariances
         assert abs(mean[0]) == pytest.approx(np.pi, abs=0.02)
         np.testing.assert_allclose(covariance, [[0.29, 0.5], [0.5, 1.0]], atol=0.04)
@@ -247,7 +247,7 @@ class TestClosedForms:
         grid = np.stack(np.meshgrid(turn, line), axis=-1).reshape(-1, 2)
         p, q = (np.exp(one.on_circles([0]).log_density(grid)) for one in (first, second))
         integral = np.sum((p - q) ** 2) * (2.0 * np.pi / 400) * 0.05
-        assert first.squared_distance(second, wrapped=[0]) == pytest.approx(integral, rel=1e-7)
+        assert first.squared_distance(second, periodic=[0]) == pytest.approx(integral, rel=1e-7)
 
     def test_marginal_and_change_of_unit(self) -> None:
         first, _ = self.mixtures()

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import multivariate_normal, norm
 
 from constrained_maxent.errors import InvalidData, InvalidSetting
-from constrained_maxent.occupancy import GaussianMixture, Gaussians, Mixture, NearestNeighbours, TorchGaussianMixture
+from constrained_maxent.occupancy import AdamGaussianMixture, GaussianMixture, Gaussians, Mixture, NearestNeighbors
 from constrained_maxent.types import Batch
 
 LINE = Gaussians(np.array([0.25, 0.75]), np.array([[-1.0], [2.0]]), np.array([[[0.5]], [[1.5]]]))
@@ -23,7 +23,7 @@ def test_density_is_scipys_times_the_mass():
 
 
 def test_angles_are_folded_and_wrapped():
-    mixture = Mixture(CIRCLE, wrapped=(0,))
+    mixture = Mixture(CIRCLE, periodic=(0,))
     angles = np.array([[-3.0], [3.0], [3.0 + 2.0 * math.pi]])
     expected = sum(norm.pdf(angles[:, 0] + 2.0 * math.pi * j, 3.0, math.sqrt(1.2)) for j in range(-5, 6))
     np.testing.assert_allclose(mixture.density(angles), expected, rtol=1e-5)
@@ -40,7 +40,7 @@ def test_squared_distance_on_the_line_by_quadrature():
 
 def test_squared_distance_on_the_circle_by_quadrature():
     other = Gaussians(np.array([0.5, 0.5]), np.array([[-3.0], [0.0]]), np.array([[[0.4]], [[2.0]]]))
-    d, e = Mixture(CIRCLE, wrapped=(0,)), Mixture(other, mass=0.5, wrapped=(0,))
+    d, e = Mixture(CIRCLE, periodic=(0,)), Mixture(other, mass=0.5, periodic=(0,))
     # Over one turn of a periodic function the midpoint rule is exact up to rounding.
     x = -math.pi + 2.0 * math.pi * (np.arange(4000) + 0.5) / 4000
     expected = np.mean((d.density(x[:, None]) - e.density(x[:, None])) ** 2) * 2.0 * math.pi
@@ -65,18 +65,18 @@ def test_samples_have_the_mixtures_moments():
     assert states.shape == (40_000, 1)
     assert states.mean() == pytest.approx(mean, abs=4.0 * math.sqrt(variance / 40_000))
     assert states.var() == pytest.approx(variance, rel=0.05)
-    angles = Mixture(CIRCLE, wrapped=(0,)).sample(1000, np.random.default_rng(0))
+    angles = Mixture(CIRCLE, periodic=(0,)).sample(1000, np.random.default_rng(0))
     assert -math.pi <= angles.min() < -2.0 < 2.0 < angles.max() < math.pi
 
 
-@pytest.mark.parametrize("kind", [GaussianMixture, TorchGaussianMixture])
-@pytest.mark.parametrize("over", ["state", "joint"])
+@pytest.mark.parametrize("kind", [GaussianMixture, AdamGaussianMixture])
+@pytest.mark.parametrize("over", ["state", "state-action"])
 def test_estimators_that_are_mixtures_hand_theirs_over(kind, over):
     rng = np.random.default_rng(0)
     batch = Batch(observations=rng.normal(size=(60, 2)), actions=rng.normal(size=(60, 1)), lengths=[30, 30],
                   weights=np.full(60, 0.02))  # fmt: skip
     boxes = gym.spaces.Box(-np.inf, np.inf, (2,)), gym.spaces.Box(-np.inf, np.inf, (1,))
-    measure = kind(n_components=2, over=over, wrapped=(1,)).bind(*boxes).fit(batch).measure()
+    measure = kind(n_components=2, over=over, periodic=(1,)).bind(*boxes).fit(batch).measure()
     # Their state marginal is what the points carry.
     assert measure.states.mass == pytest.approx(0.6)
     np.testing.assert_allclose(measure.states.density(measure.points.states), measure.points.state_density, rtol=1e-9)
@@ -85,15 +85,15 @@ def test_estimators_that_are_mixtures_hand_theirs_over(kind, over):
 def test_others_have_none():
     line = gym.spaces.Box(-np.inf, np.inf, (1,))
     batch = Batch(observations=np.random.default_rng(0).normal(size=(20, 1)), actions=np.zeros((20, 1)), lengths=[20])
-    assert NearestNeighbours().bind(line, line).fit(batch).measure().states is None
+    assert NearestNeighbors().bind(line, line).fit(batch).measure().states is None
 
 
 def test_refuses():
     with pytest.raises(InvalidSetting, match="mass"):
         Mixture(LINE, mass=-1.0)
     with pytest.raises(InvalidSetting, match="only 1 coordinates"):
-        Mixture(LINE, wrapped=(1,))
+        Mixture(LINE, periodic=(1,))
     with pytest.raises(InvalidData, match="over 1 coordinates"):
         Mixture(LINE).density(np.zeros((3, 2)))
-    with pytest.raises(InvalidData, match="same wrapped"):
-        Mixture(CIRCLE).squared_distance(Mixture(CIRCLE, wrapped=(0,)))
+    with pytest.raises(InvalidData, match="same periodic"):
+        Mixture(CIRCLE).squared_distance(Mixture(CIRCLE, periodic=(0,)))

@@ -43,7 +43,7 @@ def sample_episode(
     return Trajectory(observations=states, actions=actions, weights=weights[: len(states)])
 
 
-@pytest.mark.parametrize("scale", ["normalised", "truncated"])
+@pytest.mark.parametrize("scale", ["normalized", "truncated"])
 @pytest.mark.parametrize(("horizon", "discount"), [(6, 0.8), (4, 1.0)])
 def test_counts_estimate_the_exact_occupancy(scale: Any, horizon: int, discount: float) -> None:
     mdp, transition, policy = chain_with_exit(horizon, discount)
@@ -66,17 +66,17 @@ def test_counts_estimate_the_exact_occupancy(scale: Any, horizon: int, discount:
 
     # Early ends leave mass below that of a full-length episode, which is never divided out.
     assert estimator.mass_ == pytest.approx(exact.sum(), rel=0.03)
-    full = {"normalised": 1.0, "truncated": sum(discount**t for t in range(horizon))}[scale]
+    full = {"normalized": 1.0, "truncated": sum(discount**t for t in range(horizon))}[scale]
     assert estimator.mass_ < 0.9 * full
 
 
 def test_both_scales_of_one_sample_differ_by_the_constant_alone() -> None:
     mdp, transition, policy = chain_with_exit(6, 0.8)
     tables = {}
-    for scale in ("normalised", "truncated"):
+    for scale in ("normalized", "truncated"):
         weights = mdp.weighting(scale).weights(np.arange(6))
         rng = np.random.default_rng(0)
         episodes = [sample_episode(rng, mdp, transition, policy, weights) for _ in range(20)]
         estimator = Counts().bind(Discrete(N_STATES), Discrete(N_ACTIONS))
         tables[scale] = estimator.fit(Batch.from_trajectories(episodes)).occupancy_
-    np.testing.assert_allclose(tables["normalised"], tables["truncated"] * (1 - 0.8) / (1 - 0.8**6), rtol=1e-12)
+    np.testing.assert_allclose(tables["normalized"], tables["truncated"] * (1 - 0.8) / (1 - 0.8**6), rtol=1e-12)

@@ -24,7 +24,7 @@ class TestByHand:
         assert weighting.weights([[0, 1], [2, 0]]).tolist() == [[1.0, 0.5], [0.25, 1.0]]
         assert (weighting.truncated_mass, weighting.full_mass, weighting.constant) == (1.75, 1.75, 1.0)
 
-    def test_normalised_divides_by_the_full_length_and_never_by_a_realised_one(self) -> None:
+    def test_normalized_divides_by_the_full_length_and_never_by_a_realized_one(self) -> None:
         weighting = Weighting(discount=0.5, horizon=3)
         np.testing.assert_allclose(weighting.weights([0, 1, 2]), [4 / 7, 2 / 7, 1 / 7], rtol=1e-15)
         np.testing.assert_allclose(weighting.weights([0, 1]).sum(), 6 / 7, rtol=1e-15)
@@ -52,16 +52,16 @@ class TestProperties:
 
     @given(discounts, horizons)
     @settings(deadline=None)
-    def test_a_full_length_episode_has_mass_one_when_normalised(self, discount: float, horizon: int) -> None:
+    def test_a_full_length_episode_has_mass_one_when_normalized(self, discount: float, horizon: int) -> None:
         assert Weighting(discount, horizon).weights(np.arange(horizon)).sum() == pytest.approx(1.0, rel=1e-12)
 
     @given(discounts, st.one_of(st.none(), horizons), st.lists(st.integers(0, 300), min_size=1))
     @settings(deadline=None)
     def test_scales_differ_by_one_constant(self, discount: float, horizon: int | None, times: list[int]) -> None:
-        normalised, truncated = (
-            Weighting(discount, horizon, scale).weights(times) for scale in ("normalised", "truncated")
+        normalized, truncated = (
+            Weighting(discount, horizon, scale).weights(times) for scale in ("normalized", "truncated")
         )
-        np.testing.assert_allclose(normalised, Weighting(discount, horizon).constant * truncated, rtol=1e-12)
+        np.testing.assert_allclose(normalized, Weighting(discount, horizon).constant * truncated, rtol=1e-12)
 
     @pytest.mark.parametrize("gap", [1e-6, 1e-9, 1e-12])
     def test_keeps_precision_near_discount_one(self, gap: float) -> None:
@@ -88,7 +88,7 @@ class TestProperties:
         ({"horizon": math.inf}, "horizon=inf"),
         ({"horizon": math.nan}, "horizon=nan"),
         ({"horizon": "25"}, "horizon='25'"),
-        ({"scale": "unit"}, "scale='unit' must be one of normalised, truncated"),
+        ({"scale": "unit"}, "scale='unit' must be one of normalized, truncated"),
     ],
 )
 def test_refuses(options: dict[str, Any], message: str) -> None:

@@ -37,7 +37,7 @@ def evaluate(bound: Majorant, occupancy: np.ndarray, added: np.ndarray | float =
 
 
 class Case:
-    """A random MDP with an objective, constraints, some of them penalised, multipliers and directions."""
+    """A random MDP with an objective, constraints, some of them penalized, multipliers and directions."""
 
     def __init__(self, seed: int, horizon: int | None = None) -> None:
         self.rng = rng = np.random.default_rng(seed)
@@ -174,7 +174,7 @@ class TestBounds:
     def test_the_gradient_at_the_optimum_is_the_best_reward(self, seed: int, horizon: int | None) -> None:
         mdp = TabularMDP.random(3, 2, seed=seed, discount=0.8, horizon=horizon)
         entropy = Entropy(smoothing=0.0)
-        program = OccupancyProgram.of(mdp, "normalised")
+        program = OccupancyProgram.of(mdp, "normalized")
         cp.Problem(cp.Maximize(program.goal(entropy)), program.flow).solve(
             solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10
         )
@@ -189,7 +189,7 @@ class TestBounds:
     def test_wrong_dual_values_only_loosen_the_bound(self, horizon: int | None) -> None:
         mdp = TabularMDP.random(4, 3, seed=3, discount=0.8, horizon=horizon)
         entropy, rng = Entropy(smoothing=0.0), np.random.default_rng(0)
-        program = OccupancyProgram.of(mdp, "normalised")
+        program = OccupancyProgram.of(mdp, "normalized")
         best = cp.Problem(cp.Maximize(program.goal(entropy)), program.flow).solve(solver=cp.CLARABEL)
         bound = majorant(entropy, {}, {}, (4, 3))
         found = np.array(program.flow[-1].dual_value)
@@ -219,7 +219,7 @@ class TestBounds:
 
 class TestBestReturn:
     @few
-    @given(seed=seeds, scale=st.sampled_from(["normalised", "truncated"]))
+    @given(seed=seeds, scale=st.sampled_from(["normalized", "truncated"]))
     def test_equals_linear_programming_and_brute_force(self, seed: int, scale: Any) -> None:
         rng = np.random.default_rng(seed)
         n_states, n_actions = int(rng.integers(1, 5)), int(rng.integers(1, 4))

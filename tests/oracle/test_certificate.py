@@ -205,7 +205,7 @@ class TestMismatch:
             certify(mdp, np.full((mdp.n_states, mdp.n_actions), 1.0 / mdp.n_actions), best or self.best, **options)
 
     def test_the_same_problem_passes(self) -> None:
-        given = certify(BANDIT, self.policy, self.best, objective=Entropy(), constraints=COST, scale="normalised")
+        given = certify(BANDIT, self.policy, self.best, objective=Entropy(), constraints=COST, scale="normalized")
         assert given == certify(BANDIT, self.policy, self.best)
 
     def test_other_constraints(self) -> None:
@@ -215,7 +215,7 @@ class TestMismatch:
 
     def test_other_objective_or_scale(self) -> None:
         self.refuse("another objective", objective=LinearCost([[1.0, 0.0]]))
-        self.refuse("scale normalised, not truncated", scale="truncated")
+        self.refuse("scale normalized, not truncated", scale="truncated")
 
     def test_other_mdp(self) -> None:
         self.refuse("another MDP", mdp=TabularMDP.random(2, 2, seed=0, discount=0.9))

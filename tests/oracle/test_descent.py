@@ -98,12 +98,12 @@ class TestGrid:
 
 class TestDescend:
     @pytest.mark.parametrize("beta", [0.5, 20.0])
-    def test_reaches_the_optimum_of_the_penalised_problem(self, beta: float) -> None:
-        penalised = solve(MDP, constraints=COST, penalties={"cost": Quadratic(beta)})
+    def test_reaches_the_optimum_of_the_penalized_problem(self, beta: float) -> None:
+        penalized = solve(MDP, constraints=COST, penalties={"cost": Quadratic(beta)})
         result = descend(toy(Quadratic(beta)), iterations=3000, tolerance=1e-6)
         assert result.status == "stationary"
-        assert -result.last.value == pytest.approx(penalised.penalised_value, abs=1e-6)
-        assert result.last.constraints["cost"] == pytest.approx(penalised.constraints["cost"], abs=1e-4)
+        assert -result.last.value == pytest.approx(penalized.penalized_value, abs=1e-6)
+        assert result.last.constraints["cost"] == pytest.approx(penalized.constraints["cost"], abs=1e-4)
 
     def test_exact_penalty_reaches_the_constrained_optimum(self) -> None:
         steps = DiminishingStep(2.0, delay=50.0, power=1.0)
@@ -144,12 +144,12 @@ class TestDescend:
 
 
 class TestProximalPoint:
-    def test_reaches_the_optimum_of_the_penalised_problem(self) -> None:
-        penalised = solve(MDP, constraints=COST, penalties={"cost": Quadratic(20.0)})
+    def test_reaches_the_optimum_of_the_penalized_problem(self) -> None:
+        penalized = solve(MDP, constraints=COST, penalties={"cost": Quadratic(20.0)})
         result = proximal_point(toy(Quadratic(20.0)), rho=0.05, iterations=200, tolerance=1e-5, inner_tolerance=1e-10)
         assert result.status == "stationary"
         assert result.inner_solved > 0.9
-        assert -result.last.value == pytest.approx(penalised.penalised_value, abs=1e-6)
+        assert -result.last.value == pytest.approx(penalized.penalized_value, abs=1e-6)
 
     def test_one_step_solves_the_inner_problem(self) -> None:
         # At the minimum of φ₀ the gradient of P is ρ(θ₀ - θ₁).
@@ -157,7 +157,7 @@ class TestProximalPoint:
         np.testing.assert_allclose(result.last.gradient, -result.last.theta, atol=1e-6)
 
     @pytest.mark.parametrize("penalty", [Quadratic(20.0), Exact(2.0)])
-    def test_the_penalised_value_never_rises(self, penalty: Penalty) -> None:
+    def test_the_penalized_value_never_rises(self, penalty: Penalty) -> None:
         history = proximal_point(toy(penalty), rho=0.2, iterations=15, inner_iterations=30).history
         assert (np.diff(history.value) <= 1e-15).all()
 
@@ -170,8 +170,8 @@ class TestProximalPoint:
         # Corollary FinalRateNonSmoothQuadraticPenaltyIPPM.
         steps = DiminishingStep(2.0, delay=2.0, power=1.0)
         result = proximal_point(toy(Quadratic(20.0)), rho=0.2, steps=steps, iterations=100)
-        penalised = solve(MDP, constraints=COST, penalties={"cost": Quadratic(20.0)})
-        assert -result.last.value == pytest.approx(penalised.penalised_value, abs=1e-4)
+        penalized = solve(MDP, constraints=COST, penalties={"cost": Quadratic(20.0)})
+        assert -result.last.value == pytest.approx(penalized.penalized_value, abs=1e-4)
 
 
 class TestHistory:
@@ -227,9 +227,9 @@ class TestErrors:
     def test_references(self) -> None:
         with pytest.raises(InvalidSetting, match="none"):
             descend(toy(Quadratic(1.0)), reference=solve(MDP))
-        penalised = solve(MDP, constraints=COST, penalties={"cost": Quadratic(1.0)})
-        with pytest.raises(InvalidSetting, match="penalised"):
-            descend(toy(Quadratic(1.0)), reference=penalised)
+        penalized = solve(MDP, constraints=COST, penalties={"cost": Quadratic(1.0)})
+        with pytest.raises(InvalidSetting, match="penalized"):
+            descend(toy(Quadratic(1.0)), reference=penalized)
         easy = {"cost": LinearCost(np.zeros((4, 3)))}
         with pytest.raises(InvalidSetting, match="scale truncated"):
             descend(toy(Quadratic(1.0)), reference=solve(MDP, constraints=easy, scale="truncated"))

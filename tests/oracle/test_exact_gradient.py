@@ -63,7 +63,7 @@ class TestByHand:
 
 class TestGradient:
     @pytest.mark.parametrize("model", MODELS)
-    @pytest.mark.parametrize("scale", ["normalised", "truncated"])
+    @pytest.mark.parametrize("scale", ["normalized", "truncated"])
     @pytest.mark.parametrize(
         "objective", [Entropy(), Entropy(over="state"), LinearCost(table(3)), L2Distance(table(4))]
     )

@@ -52,7 +52,7 @@ class TestOccupancyByHand:
         occupancy = chain().occupancy(STAY, scale="truncated")
         np.testing.assert_allclose(occupancy, [[4 / 3, 0], [2 / 3, 0]], rtol=1e-14)
 
-    def test_normalised_is_one_minus_discount_times_truncated(self) -> None:
+    def test_normalized_is_one_minus_discount_times_truncated(self) -> None:
         np.testing.assert_allclose(chain().occupancy(STAY), [[2 / 3, 0], [1 / 3, 0]], rtol=1e-14)
 
     def test_finite_horizon(self) -> None:
@@ -103,7 +103,7 @@ class TestOccupancyByHand:
 
 
 class TestOccupancyProperties:
-    @given(mdps, seeds, st.sampled_from(["normalised", "truncated"]))
+    @given(mdps, seeds, st.sampled_from(["normalized", "truncated"]))
     @settings(deadline=None, max_examples=50)
     def test_mass_is_full_when_nothing_terminates(self, mdp: TabularMDP, seed: int, scale: Any) -> None:
         occupancy = mdp.occupancy(random_policy(mdp, seed), scale=scale)
@@ -118,7 +118,7 @@ class TestOccupancyProperties:
         inflow = (1 - mdp.discount) * mdp.initial + mdp.discount * occupancy.ravel() @ mdp.transition.toarray()
         np.testing.assert_allclose(occupancy.sum(axis=1), inflow, rtol=1e-11, atol=1e-15)
 
-    @pytest.mark.parametrize("scale", ["normalised", "truncated"])
+    @pytest.mark.parametrize("scale", ["normalized", "truncated"])
     def test_finite_horizons_tend_to_the_infinite_one(self, scale: Any) -> None:
         mdp = TabularMDP.random(5, 2, seed=3, discount=0.9)
         policy = random_policy(mdp, 4)
@@ -149,7 +149,7 @@ class TestPolicyGradient:
         gradient = chain(terminal=[1]).policy_gradient(STAY, [[1.0, 1.0], [0.0, 0.0]], scale="truncated")
         np.testing.assert_allclose(gradient, [[16 / 9, 4 / 3], [0, 0]], rtol=1e-14)
 
-    @given(mdps, seeds, st.booleans(), st.sampled_from(["normalised", "truncated"]))
+    @given(mdps, seeds, st.booleans(), st.sampled_from(["normalized", "truncated"]))
     @settings(deadline=None, max_examples=40)
     def test_finite_differences(self, mdp: TabularMDP, seed: int, over_time: bool, scale: Any) -> None:
         policy = random_policy(mdp, seed, over_time=over_time and mdp.horizon is not None)

@@ -18,7 +18,7 @@ ANY = solve(TabularMDP.random(1, 1, seed=0, discount=0.5))
 
 def reference(value: float = 2.0, *, bound: float | None = None, **multipliers: float) -> Solution:
     dual_bound = value if bound is None else bound
-    return replace(ANY, value=value, penalised_value=value, dual_bound=dual_bound, multipliers=multipliers)
+    return replace(ANY, value=value, penalized_value=value, dual_bound=dual_bound, multipliers=multipliers)
 
 
 def at(objective: float, penalty: float, **constraints: float) -> SoftmaxPoint:
@@ -31,7 +31,7 @@ def test_exact() -> None:
     result = check_guarantees(at(1.98, 0.03, c=0.01), {"c": Exact(3.0)}, reference(c=0.5))
     assert result.thresholds == {"c": 1.5}  # 2ν* + 2 = 3 with the paper's β/2
     assert result.beta_suffices
-    assert result.penalised_gap == pytest.approx(0.05)
+    assert result.penalized_gap == pytest.approx(0.05)
     assert result.violation_bounds == pytest.approx({"c": 0.02})
     assert result.epsilon == pytest.approx(0.02)
     assert result.guaranteed_epsilon == pytest.approx(0.05)

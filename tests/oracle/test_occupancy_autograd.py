@@ -20,7 +20,7 @@ def chain(**options: Any) -> TabularMDP:
 
 
 class TestTorch:
-    @pytest.mark.parametrize("scale", ["normalised", "truncated"])
+    @pytest.mark.parametrize("scale", ["normalized", "truncated"])
     @pytest.mark.parametrize(
         "mdp",
         [

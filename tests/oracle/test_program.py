@@ -77,9 +77,9 @@ class TestPossiblePairs:
     def test_nothing_is_left_when_the_start_has_no_way_on(self) -> None:
         support = np.array([[False, True], [True, True], [False, False], [True, True]])
         assert not possible_pairs(line(), support).any()
-        program = OccupancyProgram.of(line(), "normalised", support)
+        program = OccupancyProgram.of(line(), "normalized", support)
         assert program.is_blocked
-        assert not OccupancyProgram.of(line(), "normalised").is_blocked
+        assert not OccupancyProgram.of(line(), "normalized").is_blocked
 
     @few
     @given(mdp=mdps, seed=st.integers(0, 2**32 - 1))
@@ -95,7 +95,7 @@ class TestPossiblePairs:
 
 class TestFlow:
     @few
-    @given(mdp=mdps, seed=st.integers(0, 2**32 - 1), scale=st.sampled_from(["normalised", "truncated"]))
+    @given(mdp=mdps, seed=st.integers(0, 2**32 - 1), scale=st.sampled_from(["normalized", "truncated"]))
     def test_every_occupancy_satisfies_it(self, mdp: TabularMDP, seed: int, scale: Any) -> None:
         shape = (mdp.n_states,) if mdp.horizon is None else (mdp.horizon, mdp.n_states)
         policy = np.random.default_rng(seed).dirichlet(np.ones(mdp.n_actions), size=shape)
@@ -117,7 +117,7 @@ class TestFlow:
     @few
     @given(mdp=mdps, seed=st.integers(0, 2**32 - 1))
     def test_every_solution_is_the_occupancy_of_its_policy(self, mdp: TabularMDP, seed: int) -> None:
-        program = OccupancyProgram.of(mdp, "normalised")
+        program = OccupancyProgram.of(mdp, "normalized")
         reward = np.random.default_rng(seed).normal(size=len(program.cells))
         goal = cp.Maximize(reward @ program.occupancy + cp.sum(cp.entr(program.occupancy)))
         cp.Problem(goal, program.flow).solve(solver=cp.CLARABEL)
@@ -126,7 +126,7 @@ class TestFlow:
 
     def test_where_nothing_is_the_policy_is_uniform_within_the_support(self) -> None:
         support = np.array([[True, True], [False, True], [True, True], [True, True]])
-        program = OccupancyProgram.of(line(), "normalised", support)
+        program = OccupancyProgram.of(line(), "normalized", support)
         assign(program, np.array([[0.75, 0.0], [0.0, 0.0], [0.125, 0.125], [0.0, 0.0]]))
         assert program.policy().tolist() == [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5], [0.5, 0.5]]
 
@@ -144,7 +144,7 @@ class TestFunctionals:
     def test_expressions_have_the_functionals_values(self, functional: Any, horizon: int | None) -> None:
         # The reference has mass in state 3 too, which cannot be reached.
         mdp = line(horizon=horizon)
-        program = OccupancyProgram.of(mdp, "normalised")
+        program = OccupancyProgram.of(mdp, "normalized")
         occupancy = mdp.occupancy(np.full((4, 2), 0.5))
         assign(program, occupancy)
         value, definitions = program.express(functional)
@@ -157,14 +157,14 @@ class TestFunctionals:
     @pytest.mark.parametrize("over", ["state-action", "state"])
     def test_entropies(self, over: Any) -> None:
         # Staying with probability 1/2: 2/3 in state 0, (1/2)(1/4)/(1-1/4) = 1/6 in state 1, the rest in state 2.
-        program = OccupancyProgram.of(line(), "normalised")
+        program = OccupancyProgram.of(line(), "normalized")
         assign(program, np.array([[2 / 6, 2 / 6], [1 / 12, 1 / 12], [1 / 12, 1 / 12], [0.0, 0.0]]))
         masses = [2 / 3, 1 / 6, 1 / 6]
         expected = -sum(mass * math.log(mass) for mass in masses) + (math.log(2.0) if over == "state-action" else 0.0)
         assert float(program.goal(Entropy(over=over)).value) == pytest.approx(expected)
 
     def test_unknown_ones_are_refused_by_name(self) -> None:
-        program = OccupancyProgram.of(line(), "normalised")
+        program = OccupancyProgram.of(line(), "normalized")
         with pytest.raises(InvalidSetting, match="Entropy has no convex formulation"):
             program.express(Entropy())
         with pytest.raises(InvalidSetting, match="LinearCost has no convex formulation"):

@@ -26,7 +26,7 @@ QUARTER = -0.75 * math.log(0.75) - 0.25 * math.log(0.25)
 
 
 def bandit(n_actions: int = 2, **options: Any) -> TabularMDP:
-    """One state, so that λ (normalised) is the policy."""
+    """One state, so that λ (normalized) is the policy."""
     return TabularMDP.from_arrays(np.ones((1, n_actions, 1)), [1.0], **{"discount": 0.9, **options})
 
 
@@ -37,7 +37,7 @@ def ring(n_states: int = 6, **options: Any) -> TabularMDP:
 
 
 def numbers(best: Solution) -> list[float]:
-    scalars = [best.value, best.penalised_value, best.gap, best.primal_residual, best.dual_residual]
+    scalars = [best.value, best.penalized_value, best.gap, best.primal_residual, best.dual_residual]
     return [*scalars, *best.constraints.values(), *best.multipliers.values(), *best.policy.flat, *best.occupancy.flat]
 
 
@@ -67,7 +67,7 @@ def random_problem() -> Iterator[Any]:
 
 
 class TestPaperGrid:
-    """6×6, holes in the middle, H = 25 and γ = 0.99 at scale truncated; and at infinite horizon, normalised."""
+    """6×6, holes in the middle, H = 25 and γ = 0.99 at scale truncated; and at infinite horizon, normalized."""
 
     @pytest.mark.parametrize(
         ("beta", "entropy", "cost", "multiplier"),
@@ -144,12 +144,12 @@ class TestRandomProblems:
             if rng.random() < 0.5
         }
         finite = dataclasses.replace(problem.mdp, horizon=int(rng.integers(1, 8)))
-        # At a finite horizon the drawn limits may be out of reach, so there all of them are penalised.
+        # At a finite horizon the drawn limits may be out of reach, so there all of them are penalized.
         softly = {name: penalties.get(name, Quadratic(1.0)) for name in problem.constraints}
         for mdp, chosen in ((problem.mdp, penalties), (finite, softly)):
             best = solve(mdp, objective, problem.constraints, penalties=chosen)
             assert best.status == "optimal"
-            assert abs(best.gap) <= 1e-6 * max(1.0, abs(best.penalised_value))
+            assert abs(best.gap) <= 1e-6 * max(1.0, abs(best.penalized_value))
             assert best.primal_residual <= 1e-6
 
 
@@ -203,7 +203,7 @@ class TestByHand:
         best = solve(bandit(), None, cost, penalties={"c": Quadratic(beta)})
         np.testing.assert_allclose(best.policy, [[0.75, 0.25]], atol=1e-6)
         assert best.value == pytest.approx(QUARTER, abs=1e-6)
-        assert best.penalised_value == pytest.approx(QUARTER - beta / 16.0)
+        assert best.penalized_value == pytest.approx(QUARTER - beta / 16.0)
         assert best.multipliers["c"] == pytest.approx(LOG3, abs=1e-5)
         assert best.constraints["c"] == pytest.approx(0.25, abs=1e-6)
 
@@ -217,7 +217,7 @@ class TestByHand:
         expected = math.exp(-beta) / (1.0 + math.exp(-beta)) if second is None else second
         assert best.policy[0, 1] == pytest.approx(expected, abs=1e-4)
         assert best.multipliers["c"] == pytest.approx(min(beta, LOG3), abs=1e-5)
-        assert best.penalised_value == pytest.approx(best.value - beta * max(best.constraints["c"], 0.0))
+        assert best.penalized_value == pytest.approx(best.value - beta * max(best.constraints["c"], 0.0))
         assert abs(best.gap) <= 1e-7
 
     def test_equality(self) -> None:
@@ -228,7 +228,7 @@ class TestByHand:
             assert best.multipliers["e"] == pytest.approx(multiplier, abs=1e-5)
             assert abs(best.gap) <= 1e-7
 
-    @pytest.mark.parametrize("scale", ["normalised", "truncated"])
+    @pytest.mark.parametrize("scale", ["normalized", "truncated"])
     def test_linear_objective_is_linear_programming(self, scale: Any) -> None:
         mdp = TabularMDP.random(6, 3, seed=4, discount=0.9)
         rng = np.random.default_rng(0)
@@ -281,10 +281,10 @@ class TestByHand:
             }
             return solve(mdp, None, constraints, scale=scale)
 
-        normalised, truncated = optimum("normalised", 1.0), optimum("truncated", 10.0)
-        np.testing.assert_allclose(truncated.occupancy, 10.0 * normalised.occupancy, atol=1e-5)
-        assert truncated.value == pytest.approx(10.0 * (normalised.value - math.log(10.0)), abs=1e-6)
-        assert truncated.multipliers == pytest.approx(normalised.multipliers, abs=1e-4)
+        normalized, truncated = optimum("normalized", 1.0), optimum("truncated", 10.0)
+        np.testing.assert_allclose(truncated.occupancy, 10.0 * normalized.occupancy, atol=1e-5)
+        assert truncated.value == pytest.approx(10.0 * (normalized.value - math.log(10.0)), abs=1e-6)
+        assert truncated.multipliers == pytest.approx(normalized.multipliers, abs=1e-4)
 
     def test_finite_horizon_is_an_upper_bound_for_stationary_policies(self) -> None:
         mdp, rng = ring(discount=1.0, horizon=6), np.random.default_rng(0)
@@ -399,7 +399,7 @@ class TestInfeasible:
         slacks, _ = self.slacks(bandit(), None, {"first": first, "second": second})
         assert sum(slacks.values()) == pytest.approx(1.0, abs=1e-6)
 
-    def test_penalised_constraints_do_not_clash(self) -> None:
+    def test_penalized_constraints_do_not_clash(self) -> None:
         cost = {"c": LinearCost([[1.0, 2.0]], limit=0.5)}
         best = solve(bandit(), None, cost, penalties={"c": Quadratic(1000.0)})
         assert best.policy[0, 1] <= 1e-2
@@ -441,7 +441,7 @@ class TestDegenerate:
         assert best.value == pytest.approx(-0.1 * math.log(0.05))
 
     @pytest.mark.parametrize("discount", [1e-6, 0.9999, 0.999999])
-    @pytest.mark.parametrize("scale", ["normalised", "truncated"])
+    @pytest.mark.parametrize("scale", ["normalized", "truncated"])
     def test_extreme_discounts(self, discount: float, scale: Any) -> None:
         mdp = ring(discount=discount)
         cost = LinearCost(np.arange(18.0).reshape(6, 3), limit=20.0 * mdp.weighting(scale).full_mass)
@@ -449,7 +449,7 @@ class TestDegenerate:
             best = solve(mdp, None, constraints, scale=scale)
             assert np.isfinite(numbers(best)).all()
             assert abs(best.gap) <= 1e-6 * max(1.0, abs(best.value))
-        if discount > 0.5 and scale == "normalised":
+        if discount > 0.5 and scale == "normalized":
             assert best.value == pytest.approx(math.log(18.0), abs=1e-3)
 
     def test_too_close_to_one_is_told(self) -> None:

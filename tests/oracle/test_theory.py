@@ -78,12 +78,12 @@ class TestByHand:
         assert theory.gradient_spread(UNIT, 0.5, 1) == 4.0
         assert theory.gradient_spread(UNIT, 0.5, 99) == pytest.approx(4.0 * math.sqrt(2.0))
 
-    def test_penalised_problem(self) -> None:
+    def test_penalized_problem(self) -> None:
         objective = FunctionalConstants(ell=1.0, ell_2=2.0, L=3.0, L_inf=4.0)
         constraint = FunctionalConstants(ell=5.0, ell_2=6.0, L=7.0, L_inf=8.0)
-        penalised = theory.penalised_constants(objective, constraint, beta=0.5, constraint_max=10.0)
-        assert penalised == FunctionalConstants(ell=51.0, ell_2=62.0, L=3.0 + 70.0 + 30.0, L_inf=4.0 + 80.0 + 25.0)
-        assert theory.penalised_constants(objective, constraint, beta=0.0, constraint_max=10.0) == objective
+        penalized = theory.penalized_constants(objective, constraint, beta=0.5, constraint_max=10.0)
+        assert penalized == FunctionalConstants(ell=51.0, ell_2=62.0, L=3.0 + 70.0 + 30.0, L_inf=4.0 + 80.0 + 25.0)
+        assert theory.penalized_constants(objective, constraint, beta=0.0, constraint_max=10.0) == objective
 
     def test_functionals(self) -> None:
         # Slopes −log σ = log 4 at 0 and −log(5/4) − 4/5 at 1; curvature 2/σ.
@@ -134,17 +134,17 @@ class TestFunctionals:
         entropy, objective = entropy_of(mdp, sigma)
         cost, limit = rng.normal(size=shape), float(rng.normal())
         largest = theory.linear_max(cost, limit=limit, mass=mass(mdp))
-        penalised = theory.penalised_constants(
+        penalized = theory.penalized_constants(
             objective, theory.linear_constants(cost), beta=beta, constraint_max=largest
         )
 
-        def penalised_gradient(occupancy: np.ndarray) -> np.ndarray:
+        def penalized_gradient(occupancy: np.ndarray) -> np.ndarray:
             violation = float(np.sum(cost * occupancy)) - limit
             assert abs(violation) <= largest + 1e-12
             return -entropy.derivative(occupancy) + Quadratic(beta).slope(violation) * cost
 
         first, second = (rng.dirichlet(np.full(cost.size, 0.3)).reshape(shape) * mass(mdp) for _ in range(2))
-        for gradient_of, bound in ((entropy.derivative, objective), (penalised_gradient, penalised)):
+        for gradient_of, bound in ((entropy.derivative, objective), (penalized_gradient, penalized)):
             here, there = gradient_of(first), gradient_of(second)
             assert np.abs(here).max() <= bound.ell + 1e-9
             assert np.linalg.norm(here) <= bound.ell_2 + 1e-9
@@ -168,7 +168,7 @@ class TestFunctionals:
         assert np.abs(factor * Entropy(smoothing=0.1).derivative(factor * table)).max() <= bound.ell + 1e-12
 
 
-class TestParametrisation:
+class TestParametrization:
     @few
     @given(seed=seeds, n_actions=st.integers(1, 5), scale=st.floats(0.0, 20.0))
     def test_score(self, seed: int, n_actions: int, scale: float) -> None:
@@ -206,7 +206,7 @@ class TestParametrisation:
         assert moved <= theory.occupancy_gap(apart, mdp.discount) + 1e-9
 
     def test_the_printed_factor_between_policies_and_occupancies_is_too_small(self) -> None:
-        # Both actions stay: occupancies differ by what policies differ by, 2 at scale normalised; the paper says 2/9.
+        # Both actions stay: occupancies differ by what policies differ by, 2 at scale normalized; the paper says 2/9.
         mdp = TabularMDP.from_arrays([[[1.0], [1.0]]], [1.0], discount=0.1)
         left, right = (mdp.occupancy([policy]) for policy in ([1.0, 0.0], [0.0, 1.0]))
         moved = np.abs(left - right).sum()
@@ -253,16 +253,16 @@ class TestDensity:
         assert distance(radius) == pytest.approx(min(epsilon, 2.0 * (1.0 - 1.0 / n_actions)), rel=1e-6)
         assert radius == 0.0 or distance(radius - 1e-3) > epsilon
 
-    @given(n_actions=st.integers(1, 6), epsilon=st.floats(1e-4, 3.0), seed=seeds, centred=st.booleans())
+    @given(n_actions=st.integers(1, 6), epsilon=st.floats(1e-4, 3.0), seed=seeds, centerd=st.booleans())
     @few
-    def test_every_policy_is_within_reach(self, n_actions: int, epsilon: float, seed: int, centred: bool) -> None:
+    def test_every_policy_is_within_reach(self, n_actions: int, epsilon: float, seed: int, centerd: bool) -> None:
         target = np.random.default_rng(seed).dirichlet(np.full(n_actions, 0.2))
         # The mixture of the proof, as derived for the L1 norm.
         share = min(1.0, epsilon / (2.0 * (1.0 - 1.0 / n_actions))) if n_actions > 1 else 1.0
         theta = np.log((1.0 - share) * target + share / n_actions)
-        if centred:
+        if centerd:
             theta -= (theta.max() + theta.min()) / 2.0
-        assert np.abs(theta).max() <= theory.density_radius(n_actions, epsilon, centred=centred) + 1e-9
+        assert np.abs(theta).max() <= theory.density_radius(n_actions, epsilon, centerd=centerd) + 1e-9
         assert np.abs(softmax(theta) - target).sum() <= epsilon + 1e-9
 
     def test_the_mixture_moves_twice_as_far_as_the_paper_says(self) -> None:
@@ -387,7 +387,7 @@ class TestStrongDuality:
         assert theory.quadratic_violation(gap, beta, multiplier) == pytest.approx(epsilon / (multiplier + 1.0))
 
     def test_the_bound_of_the_violation_is_tight(self) -> None:
-        # min −νx subject to x ≤ 0: the penalised gap −νx + βx² equals 0.3 at the bound.
+        # min −νx subject to x ≤ 0: the penalized gap −νx + βx² equals 0.3 at the bound.
         bound = theory.quadratic_violation(0.3, 4.0, 2.0)
         assert -2.0 * bound + Quadratic(4.0).value(bound) == pytest.approx(0.3)
         # The paper's own formula, for β/2 and so with twice our β, says the same.
@@ -438,7 +438,7 @@ constants = st.builds(
     initial_min=st.floats(1e-6, 1.0),
     objective=st.builds(theory.entropy_constants, st.floats(1e-8, 1.0), n_cells=st.integers(1, 100)),
     constraint_max=st.floats(0.0, 100.0),
-    scale=st.sampled_from(["normalised", "truncated"]),
+    scale=st.sampled_from(["normalized", "truncated"]),
     horizon=st.one_of(st.none(), st.integers(1, 1000)),
 )
 FALLING = ("beta", "L_P_lambda", "L_P_theta", "ell_P_theta", "D_g", "horizon", "batch_size", "iterations",
@@ -495,14 +495,14 @@ class TestPlan:
         assert theory.plan(constants, 0.1, nu + 1.0).beta > base.beta
 
     def test_both_scales_are_the_same_problem(self) -> None:
-        # ⟨c, λ⟩ of the normalised occupancy is ⟨(1−γ) c, λ⟩ of the truncated one, entropies alike.
-        normalised = problem()
+        # ⟨c, λ⟩ of the normalized occupancy is ⟨(1−γ) c, λ⟩ of the truncated one, entropies alike.
+        normalized = problem()
         truncated = problem(
             scale="truncated",
-            objective=normalised.objective.rescaled(0.1),
-            constraint=normalised.constraint.rescaled(0.1),
+            objective=normalized.objective.rescaled(0.1),
+            constraint=normalized.constraint.rescaled(0.1),
         )
-        first, second = (dataclasses.asdict(theory.plan(p, 0.1, 0.5)) for p in (normalised, truncated))
+        first, second = (dataclasses.asdict(theory.plan(p, 0.1, 0.5)) for p in (normalized, truncated))
         assert first == pytest.approx(second, rel=1e-12)
 
     def test_order_in_epsilon_is_that_of_the_corollary(self) -> None:

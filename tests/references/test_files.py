@@ -47,10 +47,10 @@ def test_bit_for_bit(small, file):
 
 
 def test_of_states_alone_with_an_angle(small, tmp_path):
-    Reference(small.plane(wrapped=(1,))).save(tmp_path / "states.npz")
+    Reference(small.plane(periodic=(1,))).save(tmp_path / "states.npz")
     again = Reference.load(tmp_path / "states.npz")
-    assert (again.policy, again.over, again.states.wrapped) == (None, "state", (1,))
-    np.testing.assert_array_equal(again(POINTS), small.plane(wrapped=(1,)).density(ROWS))
+    assert (again.policy, again.over, again.states.periodic) == (None, "state", (1,))
+    np.testing.assert_array_equal(again(POINTS), small.plane(periodic=(1,)).density(ROWS))
 
 
 def test_unbounded_log_std(small, tmp_path):
@@ -108,7 +108,7 @@ def test_refuses_what_is_no_reference(file, tmp_path):
         (lambda arrays, text: arrays.pop("means"), "lacks a part.*means"),
         (lambda arrays, text: arrays.update(means=arrays["means"] * np.nan), "not finite"),
         (lambda arrays, text: arrays.update(covariances=-arrays["covariances"]), "positive definite"),
-        (lambda arrays, text: text.update(wrapped=[7]), "coordinates"),
+        (lambda arrays, text: text.update(periodic=[7]), "coordinates"),
         (lambda arrays, text: arrays.pop("mean 0 bias"), "lacks a part"),
         (lambda arrays, text: arrays.update(low=np.zeros(3)), "one length"),
         (lambda arrays, text: text["policy"]["activations"].update(trunk=["sine"]), "sine"),

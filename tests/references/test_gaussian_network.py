@@ -108,7 +108,7 @@ def test_refuses_a_network_of_one_hot_observations():
         GaussianNetwork.from_policy(GaussianMLP(gym.spaces.Discrete(3), BOXES["line"], (4,)))
 
 
-def test_copies_the_normalisation_of_observations():
+def test_copies_the_normalization_of_observations():
     torch.manual_seed(0)
     policy = GaussianMLP(PLANE, BOXES["interval"], (8,), normalize=True)
     rows = RNG.normal([3.0, -40.0, 0.0], [0.1, 5.0, 1.0], size=(200, 3))

@@ -189,8 +189,8 @@ class TestOrigins:
         settings = {"act": lambda o: np.zeros(2), "n_episodes": 2, "n_components": 1}
         assert Reference.from_policy(None, small.Line(), state="place", **settings).states.n_states == 1
         assert Reference.from_policy(None, small.Line(), state=lambda o: o[1:], **settings).states.n_states == 1
-        wrapped = Reference.from_policy(None, small.Line(), wrapped=(1,), **settings)
-        assert wrapped.states.wrapped == (1,)
+        folded = Reference.from_policy(None, small.Line(), periodic=(1,), **settings)
+        assert folded.states.periodic == (1,)
         with pytest.raises(MissingState, match="nowhere"):
             Reference.from_policy(None, small.Line(), state="nowhere", **settings)
 

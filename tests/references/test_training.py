@@ -32,13 +32,13 @@ def test_the_bounds_themselves_are_settings():
 
 
 def test_rollouts(small):
-    good = {"state": "place", "wrapped": (), "n_episodes": 1}
+    good = {"state": "place", "periodic": (), "n_episodes": 1}
     check_rollouts(small.Line(), **good)
-    check_rollouts(small.Line(), **good | {"wrapped": (0,)})
-    check_rollouts(small.Line(), state=None, wrapped=(1,), n_episodes=1)
-    check_rollouts(small.Line(), state=lambda observation: observation[:1], wrapped=(0,), n_episodes=1)
+    check_rollouts(small.Line(), **good | {"periodic": (0,)})
+    check_rollouts(small.Line(), state=None, periodic=(1,), n_episodes=1)
+    check_rollouts(small.Line(), state=lambda observation: observation[:1], periodic=(0,), n_episodes=1)
     for wrong, error, message in (
-        ({"wrapped": (1,)}, InvalidSetting, "only 1 coordinates"),
+        ({"periodic": (1,)}, InvalidSetting, "only 1 coordinates"),
         ({"state": "nowhere"}, MissingState, "nowhere"),
         ({"state": 3}, InvalidSetting, "state=3"),
         ({"n_episodes": 0}, InvalidSetting, "n_episodes=0"),
@@ -59,7 +59,7 @@ def test_an_episode_of_one_step_is_enough(small, monkeypatch):
         return step(self, action)
 
     monkeypatch.setattr(small.Line, "step", only_once)
-    check_rollouts(small.Line(), state="place", wrapped=(), n_episodes=1)
+    check_rollouts(small.Line(), state="place", periodic=(), n_episodes=1)
     assert len(taken) == 1
 
 
@@ -67,4 +67,4 @@ def test_the_state_must_be_there_on_every_step(small, monkeypatch):
     step = small.Line.step
     monkeypatch.setattr(small.Line, "step", lambda self, action: (*step(self, action)[:4], {}))
     with pytest.raises(MissingState, match="place"):
-        check_rollouts(small.Line(), state="place", wrapped=(), n_episodes=1)
+        check_rollouts(small.Line(), state="place", periodic=(), n_episodes=1)

@@ -32,7 +32,7 @@ def test_curve_band_and_line():
     assert [text.get_text() for text in legend.get_texts()] == ["one", "limit"]
 
 
-def test_a_label_has_one_colour():
+def test_a_label_has_one_color():
     other = Curve("two", [0], [[0.0]])
     figure = curves_figure([[Panel([CURVE, other]), Panel([other])]])
     left, right = figure.axes

@@ -44,7 +44,7 @@ def arrows(figure: Figure) -> dict[tuple[int, int], list[tuple[float, float]]]:
 
 
 class TestGridOccupancy:
-    def test_colours_are_the_state_occupancy(self) -> None:
+    def test_colors_are_the_state_occupancy(self) -> None:
         figure = grid_occupancy_figure(DESC, OCCUPANCY, POLICY, title="a title")
         axes, bar = figure.axes
         (image,) = axes.images

@@ -36,7 +36,7 @@ def test_mass_on_the_table(point_mass):
     assert (point_mass.reach, point_mass.target) == pytest.approx((0.3, 0.015))
 
 
-def test_colour_scales(cartpole, point_mass):
+def test_color_scales(cartpole, point_mass):
     states = np.array([[0.0, 0.0, 0.0, 3.0], [0.0, 0.0, 0.0, -4.0], [np.nan] * 4])
     signed, speed = cartpole.tracer_norm(states), point_mass.tracer_norm(states)
     assert (signed.vmin, signed.vmax) == (-4.0, 4.0)

@@ -116,13 +116,13 @@ class TestPainters:
         image = frames.image(self.STATES, 0.02)
         assert (image.shape, image.dtype) == ((200, 300, 3), np.uint8)
         start = frames.image(self.STATES[:1], 0.0)
-        # The path alone is of the colour of 2 rad/s.
-        colour = np.array(ON_LIGHT(1.0)[:3]) * 255
+        # The path alone is of the color of 2 rad/s.
+        color = np.array(ON_LIGHT(1.0)[:3]) * 255
 
-        def of_that_colour(picture):
-            return int((np.abs(picture - colour).max(axis=2) < 40).sum())
+        def of_that_color(picture):
+            return int((np.abs(picture - color).max(axis=2) < 40).sum())
 
-        assert of_that_colour(image) > 20 > of_that_colour(start) + 15
+        assert of_that_color(image) > 20 > of_that_color(start) + 15
         frames.close()
 
     def test_with_opengl_mujoco_draws(self, cartpole):

@@ -6,7 +6,7 @@ import pytest
 
 from constrained_maxent.agents import PGP
 from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedSpace
-from constrained_maxent.occupancy import GaussianMixture, Gaussians, Mixture, NearestNeighbours
+from constrained_maxent.occupancy import GaussianMixture, Gaussians, Mixture, NearestNeighbors
 from constrained_maxent.penalties import Quadratic
 from constrained_maxent.references import CallablePolicy, Reference, shipped
 from constrained_maxent.wrappers import EntropyObjective, ImitationConstraint, TrackOccupancy, find_tracker, vector
@@ -85,19 +85,19 @@ class TestStacks:
                 stack(kind, reference=wrong)
 
     def test_angles_are_those_of_the_estimator(self, kind):
-        turning = Reference(Mixture(STATES.gaussians, wrapped=(1, 0)))
+        turning = Reference(Mixture(STATES.gaussians, periodic=(1, 0)))
         for divergence in ("kl", "l2"):
             for reference, ours in ((REFERENCE, (0,)), (turning, ()), (turning, (0,))):
-                with pytest.raises(InvalidData, match="same wrapped"):
-                    stack(kind, reference, divergence, GaussianMixture(n_components=2, wrapped=ours))
-            stack(kind, turning, divergence, GaussianMixture(n_components=2, wrapped=(0, 1)))
-        with pytest.raises(InvalidData, match=r"the angles wrapped=\[\], the estimator wrapped=\[2\]"):
-            stack(kind, estimator=NearestNeighbours(wrapped=(2,)))
+                with pytest.raises(InvalidData, match="same periodic"):
+                    stack(kind, reference, divergence, GaussianMixture(n_components=2, periodic=ours))
+            stack(kind, turning, divergence, GaussianMixture(n_components=2, periodic=(0, 1)))
+        with pytest.raises(InvalidData, match=r"the angles periodic=\[\], the estimator periodic=\[2\]"):
+            stack(kind, estimator=NearestNeighbors(periodic=(2,)))
 
     def test_refuses(self, kind):
         with pytest.raises(InvalidSetting, match="mixture"):
             stack(kind, reference=lambda points: points.density, divergence="l2")
-        env = stack(kind, divergence="l2", estimator=NearestNeighbours())
+        env = stack(kind, divergence="l2", estimator=NearestNeighbors())
         with pytest.raises(UnsupportedSpace, match="GaussianMixture"):
             PGP(env, seed=0, hidden_sizes=(8,)).learn(iterations=1)
         small = Reference(Mixture(Gaussians(np.ones(1), np.zeros((1, 3)), np.eye(3)[None])))

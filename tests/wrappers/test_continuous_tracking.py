@@ -15,7 +15,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from constrained_maxent.agents import PGP
 from constrained_maxent.errors import InvalidData, InvalidSetting, MissingState, NonFiniteValue, UnsupportedSpace
 from constrained_maxent.functionals import Entropy, LinearCost
-from constrained_maxent.occupancy import Counts, GaussianMixture, NearestNeighbours
+from constrained_maxent.occupancy import Counts, GaussianMixture, NearestNeighbors
 from constrained_maxent.penalties import Quadratic
 from constrained_maxent.problem import Constraint
 from constrained_maxent.testing import check_constrained_env
@@ -183,9 +183,9 @@ class TestScalar:
                 env.step(env.action_space.sample())
 
     def test_comes_back_from_its_spec(self) -> None:
-        env = Scalar(gym.make("Pendulum-v1"), GaussianMixture(wrapped=(0,)), episodes_per_batch=2, state="state")
+        env = Scalar(gym.make("Pendulum-v1"), GaussianMixture(periodic=(0,)), episodes_per_batch=2, state="state")
         again = gym.make(gym.envs.registration.EnvSpec.from_json(json.loads(json.dumps(env.spec.to_json()))))
-        assert again.tracker.estimator.wrapped in ((0,), [0])
+        assert again.tracker.estimator.periodic in ((0,), [0])
         assert again._source == "state"
         assert pickle.loads(pickle.dumps(again.tracker.estimator)).n_components == 16
 
@@ -230,7 +230,7 @@ class TestVector:
             SyncVectorEnv([lambda i=i: Walk(i) for i in range(3)], autoreset_mode=mode),
             Entropy(smoothing=1e-9),
             {"cost": Constraint(LinearCost("cost", limit=0.5), Quadratic(beta=0.3))},
-            estimator=mixture(wrapped=(2,)),
+            estimator=mixture(periodic=(2,)),
             steps_per_batch=17,
             horizon=4,
             discount=0.9,
@@ -280,7 +280,7 @@ class TestPendulum:
             env,
             Entropy(over="state", smoothing=1e-9),
             {"speed": Constraint(LinearCost(fast, limit=0.1), Quadratic(beta=1.0))},
-            estimator=GaussianMixture(n_components=8, wrapped=(0,)) if estimator is None else estimator,
+            estimator=GaussianMixture(n_components=8, periodic=(0,)) if estimator is None else estimator,
             discount=1.0,
             state=pendulum_state,
             **options,
@@ -294,7 +294,7 @@ class TestPendulum:
         )
 
     def test_its_estimate_is_the_density_of_its_states(self) -> None:
-        env = self.stack(gym.make("Pendulum-v1"), NearestNeighbours(wrapped=(0,)), episodes_per_batch=2)
+        env = self.stack(gym.make("Pendulum-v1"), NearestNeighbors(periodic=(0,)), episodes_per_batch=2)
         env.reset(seed=0)
         env.action_space.seed(0)
         for _ in range(2):

@@ -95,9 +95,9 @@ class TestSame:
         assert env.tracker.estimator.occupancy_ == pytest.approx(table)
         assert env.tracker.estimator.mass_ == pytest.approx(1.625)
 
-    def test_normalised_is_the_same_times_a_constant(self, two, scripted):
+    def test_normalized_is_the_same_times_a_constant(self, two, scripted):
         # 1 + 0.5 + 0.25 = 1.75: every mass and cost is divided by it.
-        env = stack(two, penalty=Quadratic(0.25), scale="normalised", limit=0.5)
+        env = stack(two, penalty=Quadratic(0.25), scale="normalized", limit=0.5)
         report = scripted.run(env, ACTIONS)[-1]["batch"]
         masses = [mass / 1.75 for mass in (1.25, 0.25, 0.125)]
         assert report["objective"] == pytest.approx(-sum(m * log(m + SIGMA) for m in masses))
@@ -315,8 +315,8 @@ class TestSteps:
         by_hand = np.array([1.0625, 0.5, 0.25, 0.0]) / 0.8
         assert env.tracker.estimator.occupancy_[:, 0] == pytest.approx(by_hand)
 
-    def test_at_discount_1_the_normalised_mass_is_1(self, scripted):
-        env = self.env(scripted, discount=1.0, scale="normalised")
+    def test_at_discount_1_the_normalized_mass_is_1(self, scripted):
+        env = self.env(scripted, discount=1.0, scale="normalized")
         scripted.run(env, [0] * 8)
         assert env.tracker.estimator.mass_ == pytest.approx(1.0)
 
@@ -339,7 +339,7 @@ class TestSteps:
             scripted.Playback(scripted.episode([0, 1, 2, 3, 0, 1], end="truncated")),
             steps_per_batch=3,
             horizon=None,
-            scale="normalised",
+            scale="normalized",
         )
         scripted.run(env, [0] * 3)
         assert env.tracker.estimator.mass_ == pytest.approx(0.5 * 1.75)  # (1 - gamma)(1 + 0.5 + 0.25), one episode
@@ -630,7 +630,7 @@ class TestArguments:
         ("settings", "message"),
         [
             ({"pairing": "next"}, "split, same, previous"),
-            ({"scale": "paper"}, "normalised, truncated"),
+            ({"scale": "paper"}, "normalized, truncated"),
             ({"discount": 0.0}, "discount"),
             ({"discount": 1.1}, "discount"),
             ({"discount": NAN}, "discount"),
@@ -638,7 +638,7 @@ class TestArguments:
             ({"horizon": None, "discount": 1.0}, "finite horizon"),
             ({"estimator": {"kind": "Cuonts"}}, "Counts"),
             ({"estimator": {"kind": "Counts", "memory": 1.0}}, "memory"),
-            ({"estimator": {"kind": "Counts", "colour": 1}}, "colour"),
+            ({"estimator": {"kind": "Counts", "color": 1}}, "color"),
         ],
     )
     def test_values(self, two, settings, message):

@@ -3,13 +3,13 @@
 from constrained_maxent.agents.policies.categorical import CategoricalMLP
 from constrained_maxent.agents.policies.choice import is_table, make_policy
 from constrained_maxent.agents.policies.gaussian import LOG_STD_BOUNDS, GaussianMLP
-from constrained_maxent.agents.policies.networks import LARGEST_NORMALISED, Features, mlp
+from constrained_maxent.agents.policies.networks import LARGEST_NORMALIZED, Features, mlp
 from constrained_maxent.agents.policies.policy import Policy
 from constrained_maxent.agents.policies.squashing import Squashing
 from constrained_maxent.agents.policies.tabular_softmax import TabularSoftmax
 
 __all__ = [
-    "LARGEST_NORMALISED",
+    "LARGEST_NORMALIZED",
     "LOG_STD_BOUNDS",
     "CategoricalMLP",
     "Features",

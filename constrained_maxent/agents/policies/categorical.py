@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from constrained_maxent.agents.policies.networks import NetworkPolicy, mlp
 from constrained_maxent.agents.policies.policy import require_finite, to_tensor
-from constrained_maxent.occupancy.spaces import FiniteSpace
+from constrained_maxent.spaces import FiniteSpace
 from constrained_maxent.types import FloatArray
 
 

@@ -14,7 +14,7 @@ from constrained_maxent.agents.policies.tabular_softmax import TabularSoftmax
 from constrained_maxent.agents.settings import PolicyKind
 from constrained_maxent.errors import UnsupportedSpace
 from constrained_maxent.occupancy.counts import DENSE_CELLS
-from constrained_maxent.occupancy.spaces import FiniteSpace
+from constrained_maxent.spaces import FiniteSpace
 
 
 def make_policy(
@@ -25,7 +25,7 @@ def make_policy(
     hidden_sizes: Sequence[int],
     normalize: bool = False,
 ) -> Policy:
-    """The policy for a pair of spaces; networks have ``hidden_sizes``, and observations normalised if wanted.
+    """The policy for a pair of spaces; networks have ``hidden_sizes``, and observations normalized if wanted.
 
     Raises:
         UnsupportedSpace: the action space is neither ``Discrete`` nor ``Box``, or a table is asked for and impossible.

@@ -14,14 +14,14 @@ from torch.nn import functional
 
 from constrained_maxent.agents.policies.policy import Policy, to_array
 from constrained_maxent.errors import UnsupportedSpace
-from constrained_maxent.occupancy.spaces import FiniteSpace
+from constrained_maxent.spaces import FiniteSpace
 from constrained_maxent.types import FloatArray
 
 LARGEST_INPUT = 1_000_000
 """Most inputs of a network; a finite space has one for each value of each component."""
 
-LARGEST_NORMALISED = 10.0
-"""Normalised observations are clipped here: one outlier would drive the network far from all that it has learnt."""
+LARGEST_NORMALIZED = 10.0
+"""Normalized observations are clipped here: one outlier would drive the network far from all that it has learnt."""
 
 
 class Features(nn.Module):
@@ -91,7 +91,7 @@ class Features(nn.Module):
         if self._sizes is None:
             flat = rows.reshape(len(rows), -1)
             if self._normalizes:
-                flat = ((flat - self.mean) * self._scale()).clamp(-LARGEST_NORMALISED, LARGEST_NORMALISED)
+                flat = ((flat - self.mean) * self._scale()).clamp(-LARGEST_NORMALIZED, LARGEST_NORMALIZED)
             return flat.to(torch.float32)
         components = rows.reshape(len(rows), -1).long() - torch.as_tensor(self._starts, device=rows.device)
         return torch.cat([functional.one_hot(components[:, i], size) for i, size in enumerate(self._sizes)], dim=1).to(
@@ -114,7 +114,7 @@ def mlp(n_inputs: int, hidden_sizes: Sequence[int], n_outputs: int) -> nn.Sequen
 
 
 class NetworkPolicy(Policy):
-    """What policies of networks share: features of the observations, normalised if wanted.
+    """What policies of networks share: features of the observations, normalized if wanted.
 
     Args:
         observation_space: of one (sub-)environment.

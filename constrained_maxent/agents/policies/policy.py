@@ -42,7 +42,7 @@ class Policy(nn.Module, ABC):
         """Log π of raw actions, ``(n,)`` [nats]; differentiable in the parameters."""
 
     def ascend(self, rows: NDArray[Any], raw: NDArray[Any], factor_t: FloatArray) -> None:
-        r"""Add :math:`-\sum_t f_t \nabla\log\pi(a_t|s_t)` to the gradients, for an optimiser to step down.
+        r"""Add :math:`-\sum_t f_t \nabla\log\pi(a_t|s_t)` to the gradients, for an optimizer to step down.
 
         Args:
             rows: observations, ``(n, ...)``.
@@ -60,7 +60,7 @@ class Policy(nn.Module, ABC):
         """The parameters were changed: forget what was derived from them."""
 
     def observe(self, rows: NDArray[Any]) -> None:
-        """Let the normalisation of observations, where there is one, take these rows into account."""
+        """Let the normalization of observations, where there is one, take these rows into account."""
 
 
 def to_tensor(values: NDArray[Any], module: nn.Module) -> torch.Tensor:

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from constrained_maxent.agents.policies.policy import Policy, require_finite, to_tensor
 from constrained_maxent.errors import UnsupportedSpace
-from constrained_maxent.occupancy.spaces import FiniteSpace
+from constrained_maxent.spaces import FiniteSpace
 from constrained_maxent.types import FloatArray, IntArray
 
 LARGEST_TABLE = 100_000_000

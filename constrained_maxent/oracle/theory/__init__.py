@@ -23,7 +23,7 @@ from constrained_maxent.oracle.theory.estimator import (
     truncation_constant,
 )
 from constrained_maxent.oracle.theory.figures import Plan, PlanRow
-from constrained_maxent.oracle.theory.parametrisation import (
+from constrained_maxent.oracle.theory.parametrization import (
     ELL_PSI,
     L_PSI,
     density_radius,
@@ -43,7 +43,7 @@ from constrained_maxent.oracle.theory.regularity import (
     entropy_constants,
     linear_constants,
     linear_max,
-    penalised_constants,
+    penalized_constants,
 )
 from constrained_maxent.oracle.theory.strong_duality import (
     exact_beta,
@@ -77,7 +77,7 @@ __all__ = [
     "occupancy_gap",
     "occupancy_lipschitz",
     "parameter_diameter",
-    "penalised_constants",
+    "penalized_constants",
     "penalty_gap",
     "plan",
     "quadratic_beta",

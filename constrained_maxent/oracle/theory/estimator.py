@@ -1,7 +1,7 @@
 r"""Bias and variance of the gradient estimator :math:`\hat g_{H,B}`.
 
 Paper Lemma ``lem:BiasVarianceGradientEstimator``. Corollary ``lem:PenaltyBiasVarianceGradientEstimator`` is the same
-with the constants of :func:`~constrained_maxent.oracle.theory.regularity.penalised_constants`. Occupancies are at scale
+with the constants of :func:`~constrained_maxent.oracle.theory.regularity.penalized_constants`. Occupancies are at scale
 ``truncated``.
 
 The pseudo-rewards come from :math:`\hat\lambda` of the first part :math:`B_1` of a batch, the scores from the other,
@@ -21,7 +21,7 @@ from constrained_maxent.oracle.theory.arithmetic import (
     check_nonnegative,
     product,
 )
-from constrained_maxent.oracle.theory.parametrisation import ELL_PSI, occupancy_lipschitz
+from constrained_maxent.oracle.theory.parametrization import ELL_PSI, occupancy_lipschitz
 from constrained_maxent.oracle.theory.regularity import FunctionalConstants
 
 
@@ -38,7 +38,7 @@ def truncation_constant(
     a sum is at most twice the sum of squares, which makes 2 · 4 of the first and the printed 16 of the second.
 
     Args:
-        functional: constants of F, or of the penalised problem.
+        functional: constants of F, or of the penalized problem.
         discount: γ.
         horizon: H [steps].
         ell_psi: bound of the gradient of ψ.
@@ -116,7 +116,7 @@ def sufficient_horizon(
     :math:`H \ge -\frac2{\log\gamma}\log\frac C\epsilon`; here the condition itself is solved, by bisection.
 
     Args:
-        functional: constants of the penalised problem.
+        functional: constants of the penalized problem.
         discount: γ.
         bias: largest bias allowed [norm of the gradient]; at 0 the result is infinite.
         ell_psi: bound of the gradient of ψ.

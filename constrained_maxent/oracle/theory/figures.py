@@ -78,7 +78,7 @@ _ROWS = (
         "exact penalty β[R]₊ from here on; 2ν*+2 with the paper's β/2 [nats / R]",
         "thm:MainResultPPPMExactPenaltyConvergenceGuarantee",
     ),
-    ("gap", "ε̃", "gap to which the penalised problem is solved [nats]", "cor:FinalRateTranslation"),
+    ("gap", "ε̃", "gap to which the penalized problem is solved [nats]", "cor:FinalRateTranslation"),
     (
         "density_radius",
         "R(ε/2)",
@@ -98,7 +98,7 @@ _ROWS = (
     ("sigma_H", "σ_{P,H}", "standard deviation of one episode's gradient [nats]", _BIAS),
     ("error", "δ, σ", "largest bias and standard deviation of the batch's gradient [nats]", _DESCENT),
     ("truncation_bias", "D_{P,H}γᴴ", "bias at the environment's horizon, or at H if it has none [nats]", _BIAS),
-    ("initial_gap", "Δ₀", "gap of the penalised problem at the start [nats]", _DESCENT),
+    ("initial_gap", "Δ₀", "gap of the penalized problem at the start [nats]", _DESCENT),
     ("step_size", "η", "step size, 1/L_{P,θ}", "thm:MainResultPenalty"),
     ("horizon", "H", "length of an episode [steps]", "thm:MainResultPenalty"),
     ("batch_occupancy", "|B₁|", "episodes for the occupancy estimate", "thm:MainResultPenalty"),

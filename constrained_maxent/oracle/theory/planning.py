@@ -7,7 +7,7 @@ from typing import get_args
 
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.occupancy.weighting import Scale
-from constrained_maxent.oracle.theory import estimator, parametrisation, strong_duality
+from constrained_maxent.oracle.theory import estimator, parametrization, strong_duality
 from constrained_maxent.oracle.theory.arithmetic import (
     check_counts,
     check_discount,
@@ -18,7 +18,7 @@ from constrained_maxent.oracle.theory.arithmetic import (
 )
 from constrained_maxent.oracle.theory.descent import biased_descent
 from constrained_maxent.oracle.theory.figures import Plan
-from constrained_maxent.oracle.theory.regularity import FunctionalConstants, penalised_constants
+from constrained_maxent.oracle.theory.regularity import FunctionalConstants, penalized_constants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class ProblemConstants:
         constraint_max: bound of :math:`|R(\lambda)|` [unit of the constraint].
         scale: the scale of the λ that ``objective`` and ``constraint`` are functionals of.
         horizon: longest episode that the environment allows [steps]; ``None`` for as long as wanted.
-        initial_gap: gap of the penalised problem at the first policy [nats]; ``None`` takes the bound
+        initial_gap: gap of the penalized problem at the first policy [nats]; ``None`` takes the bound
             :math:`\min(\sqrt2\,\ell_{H,2}, 2\ell_H)` times the mass of λ, plus :math:`\beta R_{\max}^2`.
         mu_lambda: :math:`\mu_\lambda`, the Lipschitz constant of the inverse of θ ↦ λ at scale ``truncated``;
             ``None`` takes :func:`~constrained_maxent.oracle.theory.inverse_lipschitz`.
@@ -55,7 +55,7 @@ class ProblemConstants:
     objective: FunctionalConstants
     constraint: FunctionalConstants
     constraint_max: float
-    scale: Scale = "normalised"
+    scale: Scale = "normalized"
     horizon: int | None = None
     initial_gap: float | None = None
     mu_lambda: float | None = None
@@ -75,7 +75,7 @@ class ProblemConstants:
 def plan(constants: ProblemConstants, epsilon: float, multiplier: float) -> Plan:
     r"""What Corollary ``cor:FinalRateTranslation`` asks for to reach an (ε, ε)-optimal policy: **worst-case figures**.
 
-    The penalised problem with the β of :func:`~constrained_maxent.oracle.theory.quadratic_beta` is solved to the gap
+    The penalized problem with the β of :func:`~constrained_maxent.oracle.theory.quadratic_beta` is solved to the gap
     :math:`\tilde\epsilon = 1/(2\beta)` by :func:`biased_descent`. Half of the bias allowed goes to the horizon, half to
     :math:`\hat\lambda`: :math:`D_{P,H}\gamma^H \le \delta/2`, :math:`|B_1| \ge 4D_{P,\hat g}^2/\delta^2`,
     :math:`|B_2| \ge \sigma_{P,H}^2/\delta^2`. The optimum meant is that of policies with parameters in [−R, R].
@@ -95,24 +95,24 @@ def plan(constants: ProblemConstants, epsilon: float, multiplier: float) -> Plan
     discount, n_states, n_actions = constants.discount, constants.n_states, constants.n_actions
     beta = strong_duality.quadratic_beta(multiplier, epsilon)
     gap = strong_duality.penalty_gap(multiplier, epsilon)
-    factor = 1.0 - discount if constants.scale == "normalised" else 1.0
+    factor = 1.0 - discount if constants.scale == "normalized" else 1.0
     objective, constraint = constants.objective.rescaled(factor), constants.constraint.rescaled(factor)
-    penalised = penalised_constants(objective, constraint, beta=beta, constraint_max=constants.constraint_max)
+    penalized = penalized_constants(objective, constraint, beta=beta, constraint_max=constants.constraint_max)
 
     mu_lambda = constants.mu_lambda
     if mu_lambda is None:
-        mu_lambda = parametrisation.inverse_lipschitz(n_actions, constants.radius, initial_min=constants.initial_min)
-    diameter = parametrisation.occupancy_diameter(discount)
+        mu_lambda = parametrization.inverse_lipschitz(n_actions, constants.radius, initial_min=constants.initial_min)
+    diameter = parametrization.occupancy_diameter(discount)
     initial_gap = constants.initial_gap
     if initial_gap is None:
         entropy_range = min(product(diameter, objective.ell_2), 2.0 * objective.ell / (1.0 - discount))
         initial_gap = entropy_range + product(beta, constants.constraint_max, constants.constraint_max)
-    smoothness = parametrisation.gradient_lipschitz(penalised, discount)
+    smoothness = parametrization.gradient_lipschitz(penalized, discount)
     descent = biased_descent(smoothness, gap, mu_lambda=mu_lambda, diameter=diameter, initial_gap=initial_gap)
 
-    horizon = estimator.sufficient_horizon(penalised, discount, descent.error / 2.0)
-    D_g = estimator.occupancy_constant(penalised, discount, n_states=n_states, n_actions=n_actions)
-    sigma_H = estimator.gradient_spread(penalised, discount, horizon)
+    horizon = estimator.sufficient_horizon(penalized, discount, descent.error / 2.0)
+    D_g = estimator.occupancy_constant(penalized, discount, n_states=n_states, n_actions=n_actions)
+    sigma_H = estimator.gradient_spread(penalized, discount, horizon)
     batch_occupancy = _batch(2.0 * D_g, descent.error)
     batch_gradient = _batch(sigma_H, descent.error)
     batch_size = 2.0 * max(batch_occupancy, batch_gradient)
@@ -125,20 +125,20 @@ def plan(constants: ProblemConstants, epsilon: float, multiplier: float) -> Plan
         beta_exact=strong_duality.exact_beta(multiplier),
         gap=gap,
         # Half of the smallest float is 0.
-        density_radius=parametrisation.density_radius(n_actions, epsilon / 2.0 or epsilon),
-        D_theta=parametrisation.parameter_diameter(n_states, n_actions, constants.radius),
+        density_radius=parametrization.density_radius(n_actions, epsilon / 2.0 or epsilon),
+        D_theta=parametrization.parameter_diameter(n_states, n_actions, constants.radius),
         D_lambda=diameter,
         mu_lambda=mu_lambda,
-        ell_P_lambda=penalised.ell,
-        L_P_lambda=penalised.L,
-        L_P_lambda_inf=penalised.L_inf,
-        ell_P_theta=parametrisation.gradient_bound(penalised, discount),
+        ell_P_lambda=penalized.ell,
+        L_P_lambda=penalized.L,
+        L_P_lambda_inf=penalized.L_inf,
+        ell_P_theta=parametrization.gradient_bound(penalized, discount),
         L_P_theta=smoothness,
-        D_H=estimator.truncation_constant(penalised, discount, horizon),
+        D_H=estimator.truncation_constant(penalized, discount, horizon),
         D_g=D_g,
         sigma_H=sigma_H,
         error=descent.error,
-        truncation_bias=estimator.truncation_bias(penalised, discount, played),
+        truncation_bias=estimator.truncation_bias(penalized, discount, played),
         initial_gap=initial_gap,
         step_size=descent.step_size,
         horizon=horizon,

@@ -27,7 +27,7 @@ class FunctionalConstants:
     r"""Bounds on the gradient of a functional *G* of λ, and on its change (paper Assumption ``ass:Lsmoothness``).
 
     The paper gives one set for the entropy and the constraint together; here each has its own. It has no ``ell_2``, and
-    takes :math:`\ell_\lambda` for it (see :func:`penalised_constants`).
+    takes :math:`\ell_\lambda` for it (see :func:`penalized_constants`).
 
     Args:
         ell: :math:`\ell_\lambda \ge \|\nabla G\|_\infty` [unit of G per unit of λ].
@@ -51,7 +51,7 @@ class FunctionalConstants:
     def rescaled(self, factor: float) -> FunctionalConstants:
         r"""Constants of :math:`\lambda \mapsto G(\mathrm{factor} \cdot \lambda)`.
 
-        With *factor* :math:`1-\gamma`, a functional of the ``normalised`` occupancy becomes one of the ``truncated``
+        With *factor* :math:`1-\gamma`, a functional of the ``normalized`` occupancy becomes one of the ``truncated``
         occupancy, which the paper's proofs use. Values and multipliers stay as they are.
 
         >>> FunctionalConstants(ell=1.0, ell_2=2.0, L=3.0, L_inf=4.0).rescaled(0.5)
@@ -81,7 +81,7 @@ def entropy_constants(sigma: float, *, n_cells: int, mass: float = 1.0, least: f
     Args:
         sigma: smoothing σ ≥ 0, in units of λ.
         n_cells: number of state-action pairs.
-        mass: largest mass of λ: 1 at scale ``normalised``, 1/(1−γ) at ``truncated``.
+        mass: largest mass of λ: 1 at scale ``normalized``, 1/(1−γ) at ``truncated``.
         least: lower bound of every entry of λ.
 
     Raises:
@@ -143,7 +143,7 @@ def linear_max(cost: ArrayLike, *, limit: float = 0.0, mass: float = 1.0) -> flo
     return max(abs(extreme - limit) for extreme in extremes)
 
 
-def penalised_constants(
+def penalized_constants(
     objective: FunctionalConstants, constraint: FunctionalConstants, *, beta: float, constraint_max: float
 ) -> FunctionalConstants:
     r"""Constants of :math:`P(\lambda) = -H(\lambda) + \beta[R(\lambda)]_+^2` (Lemma

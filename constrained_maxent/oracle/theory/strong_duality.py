@@ -1,4 +1,4 @@
-r"""What a small gap of the penalised problem says about objective and constraint, given a multiplier :math:`\nu^*`.
+r"""What a small gap of the penalized problem says about objective and constraint, given a multiplier :math:`\nu^*`.
 
 Everywhere the penalties are ours, :math:`\beta[R]_+^2` and :math:`\beta[R]_+`, as in
 :mod:`constrained_maxent.penalties` and the paper's eq. PEN. Its appendix proves these results for
@@ -41,7 +41,7 @@ def quadratic_beta(multiplier: float, epsilon: float, *, halved: bool = False) -
 
 
 def penalty_gap(multiplier: float, epsilon: float) -> float:
-    r""":math:`\tilde\epsilon`, the gap to which the penalised problem is solved: 1/(2β), 1 over the paper's β [nats].
+    r""":math:`\tilde\epsilon`, the gap to which the penalized problem is solved: 1/(2β), 1 over the paper's β [nats].
 
     Proof of Corollary ``cor:FinalRateTranslation``. It never exceeds :math:`\epsilon/\sqrt2`.
 
@@ -76,7 +76,7 @@ def exact_beta(multiplier: float, *, halved: bool = False) -> float:
     r"""β from which on the exact penalty comes with a guarantee: :math:`\nu^*+1`, halved :math:`2\nu^*+2` [nats / R].
 
     Theorem ``thm:MainResultPPPMExactPenaltyConvergenceGuarantee``, for :math:`\frac\beta2[R]_+`. A gap of ε/β then
-    gives (ε, ε)-optimality. The minimisers themselves agree with those of the constrained problem from
+    gives (ε, ε)-optimality. The minimizers themselves agree with those of the constrained problem from
     :math:`\beta > \nu^*` on; the 1 turns a small gap into a small violation.
 
     Args:

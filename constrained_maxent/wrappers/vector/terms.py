@@ -28,7 +28,7 @@ class _Declaration(gym.vector.VectorWrapper):  # in Gymnasium 1.2 not generic
 
 
 class EntropyObjective(_Declaration):
-    """Maximise H(λ); see the scalar :class:`~constrained_maxent.wrappers.EntropyObjective`."""
+    """Maximize H(λ); see the scalar :class:`~constrained_maxent.wrappers.EntropyObjective`."""
 
     def __init__(self, env: VectorEnv, *, over: Over = "state-action", smoothing: float | None = None) -> None:
         super().__init__(env)

@@ -23,14 +23,14 @@ from constrained_maxent.occupancy import (
     estimator_from_config,
 )
 from constrained_maxent.occupancy.horizon import find_horizon
-from constrained_maxent.occupancy.spaces import as_row, as_rows
+from constrained_maxent.spaces import as_row, as_rows
+from constrained_maxent.tracker import Pairing, Tracker
 from constrained_maxent.types import Batch, FloatArray, require_finite
 from constrained_maxent.wrappers.batch_size import check_batch_size
 from constrained_maxent.wrappers.costs import observed_cost, reported_costs
 from constrained_maxent.wrappers.keys import NEW_BATCH, VOID
 from constrained_maxent.wrappers.kinds import require_vector
 from constrained_maxent.wrappers.states import STATE_SPACE, LogProb, StateSource, check_source, states_of
-from constrained_maxent.wrappers.tracker import OccupancyTracker, Pairing
 from constrained_maxent.wrappers.vector.autoreset import Autoreset
 from constrained_maxent.wrappers.vector.recorder import Columns, VectorRecorder, join
 
@@ -70,7 +70,7 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
         steps_per_batch: int | None = None,
         discount: float = 0.99,
         horizon: int | None = None,
-        scale: Scale = "normalised",
+        scale: Scale = "normalized",
         pairing: Pairing = "same",
         state: StateSource | None = None,
         policy_log_prob: LogProb | None = None,
@@ -97,7 +97,7 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
         bound = estimator_from_config(config).bind(
             env.single_observation_space if state is None else STATE_SPACE, env.single_action_space
         )
-        self.tracker = OccupancyTracker(bound, weighting, pairing=pairing)
+        self.tracker = Tracker(bound, weighting, pairing=pairing)
         """The engine: estimate, problem, iteration."""
         self.tracker.policy_log_prob = policy_log_prob
         self._source = state

@@ -16,8 +16,8 @@ def _seeded():
 
 
 @pytest.fixture(scope="session")
-def randomised():
-    def randomise(policy, scale=1.0):
+def randomized():
+    def randomize(policy, scale=1.0):
         """The same policy with parameters far from their start."""
         with torch.no_grad():
             for parameter in policy.parameters():
@@ -25,21 +25,21 @@ def randomised():
         policy.changed()
         return policy
 
-    return randomise
+    return randomize
 
 
 @pytest.fixture(scope="session")
-def table_policy(randomised):
+def table_policy(randomized):
     def make(n_states=3, n_actions=4, start=0):
-        return randomised(TabularSoftmax(Discrete(n_states), Discrete(n_actions, start=start)))
+        return randomized(TabularSoftmax(Discrete(n_states), Discrete(n_actions, start=start)))
 
     return make
 
 
 @pytest.fixture(scope="session")
-def network_policy(randomised):
+def network_policy(randomized):
     def make(action_space, observation_space=None, scale=0.3):
         policy = make_policy(observation_space or Box(-1.0, 1.0, (3,)), action_space, kind="mlp", hidden_sizes=(8,))
-        return randomised(policy, scale)
+        return randomized(policy, scale)
 
     return make

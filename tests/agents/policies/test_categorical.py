@@ -66,11 +66,11 @@ class TestCategoricalMLP:
         with pytest.raises(UnsupportedSpace, match="Box"):
             network_policy(Discrete(3)).table()
 
-    def test_one_hot_inputs(self, randomised):
+    def test_one_hot_inputs(self, randomized):
         """A one-layer network on one-hot inputs is a table: states do not share parameters."""
         policy = make_policy(MultiDiscrete([2, 3]), Discrete(2), kind="mlp", hidden_sizes=())
         assert policy.logits[-1].in_features == 5
-        randomised(policy)
+        randomized(policy)
         weight, bias = policy.logits[-1].weight, policy.logits[-1].bias
         logits = weight[:, 1] + weight[:, 2 + 2] + bias
         expected = Categorical(logits=logits).log_prob(torch.tensor(0))

@@ -68,8 +68,8 @@ def test_every_policy_has_the_same_shapes():
         (Box(-1.0, 1.0, (3,)), Box(-1.0, 2.0, (2,)), "mlp"),
     ],
 )
-def test_samples_come_with_their_log_prob(observations, actions, kind, randomised):
-    policy = randomised(make_policy(observations, actions, kind=kind, hidden_sizes=(8,), normalize=True), 0.3)
+def test_samples_come_with_their_log_prob(observations, actions, kind, randomized):
+    policy = randomized(make_policy(observations, actions, kind=kind, hidden_sizes=(8,), normalize=True), 0.3)
     rng = np.random.default_rng(0)
     rows = rng.integers(3, size=40) if kind == "tabular" else rng.normal(2.0, 5.0, size=(40, 3))
     policy.observe(rows)
@@ -81,8 +81,8 @@ def test_samples_come_with_their_log_prob(observations, actions, kind, randomise
     assert len(set(log_prob.tolist())) > 3
 
 
-def test_normalised_observations_are_those_of_another_scale(network_policy):
-    """After it has observed rows, a policy says of them what its twin says of standardised ones."""
+def test_normalized_observations_are_those_of_another_scale(network_policy):
+    """After it has observed rows, a policy says of them what its twin says of standardized ones."""
     rows = np.random.default_rng(0).normal(7.0, 30.0, size=(60, 3))
     standard = (rows - rows.mean(axis=0)) / rows.std(axis=0)
     for actions in (Discrete(3), Box(-1.0, 1.0, (2,))):

@@ -1,4 +1,4 @@
-"""Normalised observations against NumPy's mean and variance over all rows."""
+"""Normalized observations against NumPy's mean and variance over all rows."""
 
 import numpy as np
 import pytest

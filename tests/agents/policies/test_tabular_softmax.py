@@ -109,9 +109,9 @@ class TestTabularSoftmax:
             (Tuple((Discrete(2), Discrete(3, start=1))), [1, 2], 4),
         ],
     )
-    def test_composite_observations(self, space, row, state, randomised):
+    def test_composite_observations(self, space, row, state, randomized):
         """Numbered in mixed radix with the last component fastest."""
-        policy = randomised(TabularSoftmax(space, Discrete(2)))
+        policy = randomized(TabularSoftmax(space, Discrete(2)))
         raw = np.array([1])
         expected = Categorical(logits=policy.theta[state]).log_prob(torch.tensor(1))
         assert policy.log_prob(np.array([row]), raw).item() == pytest.approx(expected.item(), rel=1e-13)

@@ -692,7 +692,7 @@ class TestSpaces:
         assert infos["batch"]["objective"] == pytest.approx(-(table * np.log(table + SIGMA)).sum())
 
 
-def penalised(observation, action, next_observation):
+def penalized(observation, action, next_observation):
     return float(next_observation == observation)
 
 
@@ -712,7 +712,7 @@ class TestCopies:
     @pytest.mark.parametrize("clone", [lambda env: pickle.loads(pickle.dumps(env)), copy.deepcopy])
     @pytest.mark.parametrize("pairing", ["same", "split", "previous"])
     def test_copies_go_on_where_the_original_stood(self, clone, pairing):
-        env = vector.CostConstraint(self.make(pairing=pairing), penalised, limit=0.1, penalty=Lagrangian(0.5))
+        env = vector.CostConstraint(self.make(pairing=pairing), penalized, limit=0.1, penalty=Lagrangian(0.5))
         env.reset(seed=0)
         self.walk(env, 31)
         twin = clone(env)

@@ -1,0 +1,220 @@
+"""Many runs of PGP on one finite MDP, side by side in compiled code."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from constrained_maxent.engine.dynamics import tabulate
+from constrained_maxent.engine.kernel import DIVERGED, ITERATION, STEPS, State, Trace, advance
+from constrained_maxent.engine.mdp import FiniteMDP
+from constrained_maxent.engine.pace import Pace
+from constrained_maxent.engine.result import TabularResult
+from constrained_maxent.engine.settings import RunSettings
+from constrained_maxent.engine.store import Store, prepare
+from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.occupancy import Scale
+from constrained_maxent.types import check_count, is_number
+
+
+@dataclass(frozen=True)
+class EngineProgress:
+    """How far the runs are, as callbacks get it.
+
+    Attributes:
+        iterations: batches that every run has done, unless it diverged.
+        target: batches that each is to do.
+        transitions: steps taken in the MDP so far, all runs together.
+        seconds: since ``run`` was called [s].
+    """
+
+    iterations: int
+    target: int
+    transitions: int
+    seconds: float
+
+
+Callback = Callable[["TabularEngine", EngineProgress], bool | None]
+"""Called after every chunk of batches with the engine and its progress; returning False ends the call of ``run``."""
+
+
+class TabularEngine:
+    r"""Algorithm 1 of the paper on softmax tables, for many settings and seeds at once.
+
+    Each run is what :class:`~constrained_maxent.agents.PGP` does on a wrapped environment whose dynamics, costs and
+    references are known as tables. Only the random numbers differ: here they are a function of seed and position (see
+    :mod:`constrained_maxent.engine.streams`), there a generator's, so that the same seed gives another sample
+    of the same distribution. What a run does depends on its own settings alone, not on what runs beside it, on the
+    number of threads, or on interruptions.
+
+    Args:
+        mdp: dynamics, discount and horizon; a :class:`~constrained_maxent.oracle.TabularMDP`.
+        runs: their settings. All have constraints of the same names.
+        scale: of λ̂, as in ``TrackOccupancy``; limits and β are in its units.
+        snapshot_every: batches between snapshots of θ; ``None`` for none.
+        record_every: batches between records of objective and constraints; ``None`` for none.
+        threads: how many runs to work on at a time; by default as many as there are processors.
+        memory_limit: most memory for results, and for what the threads work on [bytes].
+
+    Raises:
+        InvalidSetting: no MDP, no runs, different names of constraints, an MDP without horizon, a functional or penalty
+            that is not known in compiled form, or numbers out of range.
+        InvalidData: a functional's table has another size than the MDP.
+
+    >>> import constrained_maxent as cmx
+    >>> from constrained_maxent.engine import RunSettings, TabularEngine
+    >>> mdp = cmx.oracle.TabularMDP.random(3, 2, seed=0, discount=0.9, horizon=5)
+    >>> engine = TabularEngine(mdp, [RunSettings(seed=seed) for seed in range(4)])
+    >>> engine.run(100)
+    TabularResult(4 runs of 100 batches, 16,000 transitions)
+    """
+
+    def __init__(
+        self,
+        mdp: FiniteMDP,
+        runs: Iterable[RunSettings],
+        *,
+        scale: Scale = "normalized",
+        snapshot_every: int | None = None,
+        record_every: int | None = None,
+        threads: int | None = None,
+        memory_limit: float = 4 * 2**30,
+    ) -> None:
+        for name, number in (("snapshot_every", snapshot_every), ("record_every", record_every), ("threads", threads)):
+            if number is not None:
+                check_count(name, number)
+        if not (is_number(memory_limit) and memory_limit > 0):
+            raise InvalidSetting(f"memory_limit={memory_limit!r} must be a number of bytes above 0.")
+        self.runs, self.scale = _runs(runs), scale
+        names = tuple(self.runs[0].constraints)
+        for settings in self.runs:
+            if tuple(settings.constraints) != names:
+                raise InvalidSetting(
+                    f"One run has the constraints {', '.join(names) or 'none'}, another "
+                    f"{', '.join(settings.constraints) or 'none'}: give all the same, with beta=0 where one is to have "
+                    "no effect, or use an engine for each."
+                )
+        self._dynamics = tabulate(mdp, scale)
+        shape = (self._dynamics.n_states, self._dynamics.n_actions)
+        self._prepared = prepare(self.runs, *shape)
+        self._threads = min(int(threads) if threads is not None else available_processors(), len(self.runs))
+        self._store = Store(
+            self._prepared,
+            names,
+            self._dynamics,
+            threads=self._threads,
+            snapshot_every=int(snapshot_every or 0),
+            record_every=int(record_every or 0),
+            memory_limit=memory_limit,
+        )
+        # Long runs go first, so that the threads finish together.
+        self._order = sorted(range(len(self.runs)), key=lambda i: -self.runs[i].episodes_per_batch)
+
+    def run(
+        self, iterations: int, *, callback: Callback | None = None, chunk_iterations: int | None = None
+    ) -> TabularResult:
+        """Train until every run has done so many batches in all, those of earlier calls included.
+
+        After an interruption (Ctrl-C, or an exception of the callback) the same call goes on where it was.
+
+        Args:
+            iterations: batches of each run, from its beginning.
+            callback: called after every chunk.
+            chunk_iterations: batches of a chunk; by default what takes some tenths of a second, as measured. Results do
+                not depend on it.
+
+        Returns:
+            Everything from the first batch on.
+
+        Raises:
+            InvalidSetting: no whole number, or a negative one; or results that would exceed ``memory_limit``.
+        """
+        target = check_count("iterations", iterations, least=0)
+        if chunk_iterations is not None:
+            check_count("chunk_iterations", chunk_iterations)
+        begun, pace = time.perf_counter(), self._pace()
+        self._store.reserve(target)
+        views = [(self._store.state(i), self._store.trace(i)) for i in range(len(self.runs))]
+        pool = ThreadPoolExecutor(self._threads, thread_name_prefix="tabular-engine")
+        try:
+            while (done := self._least_done(target)) < target:
+                goal = min(done + (chunk_iterations or pace.iterations), target)
+                chunk_begun = time.perf_counter()
+                # The compiled code does not hold the interpreter's lock, so that threads are enough.
+                futures = [pool.submit(self._advance, i, *views[i], goal) for i in self._order]
+                for future in futures:
+                    future.result()
+                if goal - done == pace.iterations:  # a shorter one, the last, tells less
+                    pace.observe(time.perf_counter() - chunk_begun)
+                progress = EngineProgress(
+                    iterations=self._least_done(target),
+                    target=target,
+                    transitions=int(self._store.counters[:, STEPS].sum()),
+                    seconds=time.perf_counter() - begun,
+                )
+                answer = None if callback is None else callback(self, progress)
+                if answer is not None and not answer:
+                    break
+        finally:
+            # What a thread works on is finished, the rest is left: every run stays whole.
+            pool.shutdown(wait=True, cancel_futures=True)
+        return self.result()
+
+    def result(self) -> TabularResult:
+        """Everything so far; copies."""
+        return self._store.result()
+
+    def _advance(self, i: int, state: State, trace: Trace, goal: int) -> None:
+        terms, penalties, hyper, key, *_ = self._prepared[i]
+        if state.counters[DIVERGED] < 0:
+            advance(self._dynamics, terms, penalties, hyper, key, state, trace, goal)
+
+    def _least_done(self, target: int) -> int:
+        """Batches done by the run that is furthest behind; the target if none is under way."""
+        counters = self._store.counters
+        return int(counters[counters[:, DIVERGED] < 0, ITERATION].min(initial=target))
+
+    def _pace(self) -> Pace:
+        episodes = sum(settings.episodes_per_batch for settings in self.runs) / len(self.runs)
+        return Pace(episodes * len(self._dynamics.weights) + self._dynamics.n_states * self._dynamics.n_actions)
+
+    # Checkpoints.
+
+    def state_dict(self) -> dict[str, Any]:
+        """All arrays, those written down included, and what they belong to; safe to take in a callback.
+
+        ``numpy.savez(path, **engine.state_dict())`` keeps them, and what ``numpy.load(path)`` returns can be loaded.
+        """
+        return self._store.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Put back what ``state_dict`` of an engine with the same MDP, scale, runs and intervals returned, to go on.
+
+        Raises:
+            CheckpointMismatch: the arrays belong to another one. Nothing is changed then.
+        """
+        self._store.load_state_dict(state)
+
+
+def _runs(runs: Iterable[RunSettings]) -> tuple[RunSettings, ...]:
+    if isinstance(runs, RunSettings) or not isinstance(runs, Iterable):
+        raise InvalidSetting(f"runs= is a {type(runs).__name__}: give a list of RunSettings, even for one run.")
+    all_runs = tuple(runs)
+    if not all_runs:
+        raise InvalidSetting("runs= is empty: give at least one RunSettings.")
+    for settings in all_runs:
+        if not isinstance(settings, RunSettings):
+            raise InvalidSetting(f"runs= has an entry {settings!r}, which is no RunSettings.")
+    return all_runs
+
+
+def available_processors() -> int:
+    """Processors that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on this system
+        return os.cpu_count() or 1

@@ -1,0 +1,200 @@
+"""What can be set about one run of the engine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, get_args
+
+from constrained_maxent.engine.schedules import Course, course_of
+from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.functionals import Entropy, Functional
+from constrained_maxent.occupancy import fresh_share
+from constrained_maxent.penalties import AdaptiveQuadratic, QuadraticContinuation
+from constrained_maxent.problem import Constraint, Problem
+from constrained_maxent.schedules import Geometric, Schedule
+from constrained_maxent.types import check_count, is_number
+
+Pairing = Literal["split", "same", "previous"]
+Optimizer = Literal["sgd", "normalized", "natural", "adam"]
+Baseline = Literal["none", "batch-mean"]
+
+SAME, SPLIT, PREVIOUS = range(3)
+_PAIRINGS = {"same": SAME, "split": SPLIT, "previous": PREVIOUS}
+
+PLAIN, NORMALIZED, NATURAL, ADAM = range(4)
+_OPTIMIZERS = {"sgd": PLAIN, "normalized": NORMALIZED, "natural": NATURAL, "adam": ADAM}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RunSettings:
+    """One run: a problem, the hyperparameters of PGP on a table, and a seed.
+
+    With a ``Lagrangian`` penalty it is primal-dual (projected dual ascent), with ``momentum`` below 1 and normalized
+    steps besides VR-PDPG (Ying et al., 2025), with ``proximal_weight`` the proximal point penalty method (Algorithm 2).
+
+    Raises:
+        InvalidSetting: a value out of range or of another kind.
+
+    >>> RunSettings(seed=3, learning_rate=Geometric(0.03, 0.0005, 20_000), optimizer="adam").episodes_per_batch
+    8
+    """
+
+    seed: int = 0
+    """Of everything random. Runs with one seed share their random numbers, whatever else distinguishes them."""
+    objective: Functional | None = field(default_factory=Entropy)
+    """F, to be maximized; ``None`` for none."""
+    constraints: Mapping[str, Constraint] = field(default_factory=dict)
+    """R ≤ 0 by name, each with its penalty."""
+    episodes_per_batch: int = 8
+    """B, whole episodes of each iteration."""
+    pairing: Pairing = "same"
+    """Which estimate goes with which reward, as in ``TrackOccupancy``."""
+    memory: Schedule = 0.0
+    """Share of the old λ̂ that each batch keeps, in [0, 1), as in ``Counts``. A schedule is geometric in 1 - memory, the
+    weight of the new batch."""
+    learning_rate: Schedule = 0.01
+    """η > 0."""
+    beta: Schedule | None = None
+    """β of all penalties instead of their own, above 0; for raising it during a run, as a penalty of its own,
+    ``QuadraticContinuation``, does for one constraint."""
+    optimizer: Optimizer = "sgd"
+    """Plain gradient steps (Algorithm 1); steps of length η whatever the gradient's norm; natural gradient steps; or
+    Adam with its usual constants. See :mod:`constrained_maxent.engine.steps`."""
+    damping: float = 0.01
+    """δ > 0 of the natural gradient, as a share of the mass that λ has if no episode ends early: it bounds the steps
+    in states that λ̂ hardly knows."""
+    momentum: Schedule = 1.0
+    """α in (0, 1], 1 = no momentum: weight of the new batch in the variance-reduced estimates of λ and of the gradient.
+    Take it with ``pairing="previous"``. See :mod:`constrained_maxent.engine.momentum`."""
+    importance_bound: float = 2.0
+    """Largest importance weight of an episode, at least 1; only momentum asks for it."""
+    proximal_weight: float | None = None
+    """ρ̂ ≥ 0 of the proximal term [nats], for Algorithm 2; ``None`` for Algorithm 1."""
+    inner_iterations: int = 50
+    """T_in ≥ 1: batches, each with one step, until the proximal term's center moves to where θ is."""
+    baseline: Baseline = "none"
+    """What is subtracted from returns: nothing (Algorithm 1), or the batch's mean at the same time step."""
+    projection_radius: float | None = None
+    """R of the projection of θ onto [-R, R] after each step. Default: none."""
+
+    def __post_init__(self) -> None:
+        for name, kinds in (("pairing", Pairing), ("optimizer", Optimizer), ("baseline", Baseline)):
+            if not isinstance(getattr(self, name), str) or getattr(self, name) not in get_args(kinds):
+                raise InvalidSetting(f"{name}={getattr(self, name)!r} must be one of {', '.join(get_args(kinds))}.")
+        check_count("seed", self.seed, least=0)
+        if check_count("episodes_per_batch", self.episodes_per_batch) == 1 and self.pairing == "split":
+            raise InvalidSetting("episodes_per_batch=1 must be at least 2: split needs two halves.")
+        check_count("inner_iterations", self.inner_iterations)
+        problem = self.problem()  # checks the parts and their names
+        _check("memory", self.memory, 0.0, 1.0)
+        _check("damping", self.damping, math.ulp(0.0), math.inf)
+        for weight in _ends(self.momentum):
+            if not (is_number(weight) and 0.0 < weight <= 1.0):
+                raise InvalidSetting(f"momentum={weight!r} must lie above 0 and not above 1.")
+        if self.uses_momentum and self.memory != 0.0:
+            raise InvalidSetting("memory= and momentum= both carry λ̂ from batch to batch: choose one of them.")
+        if not (is_number(self.importance_bound) and 1.0 <= self.importance_bound < math.inf):
+            raise InvalidSetting(f"importance_bound={self.importance_bound!r} must be a finite number of at least 1.")
+        if self.proximal_weight is not None and not (
+            is_number(self.proximal_weight) and 0.0 <= self.proximal_weight < math.inf
+        ):
+            raise InvalidSetting(
+                f"proximal_weight={self.proximal_weight!r} must be a finite number of at least 0, or None."
+            )
+        _check("learning_rate", self.learning_rate, math.ulp(0.0), math.inf)
+        if self.beta is not None:
+            _check("beta", self.beta, math.ulp(0.0), math.inf)
+            for name, constraint in problem.constraints.items():
+                if isinstance(constraint.penalty, (QuadraticContinuation, AdaptiveQuadratic)):
+                    raise InvalidSetting(
+                        f"beta= is given, but the penalty of {name!r} has a schedule or a rule: give one of them."
+                    )
+                if not hasattr(constraint.penalty, "beta"):
+                    raise InvalidSetting(f"beta= is given, but the penalty of {name!r} has none: leave it out.")
+        if self.projection_radius is not None:
+            _check("projection_radius", self.projection_radius, math.ulp(0.0), math.inf)
+
+    @property
+    def uses_momentum(self) -> bool:
+        """Whether estimates of λ and of the gradient are variance-reduced."""
+        return self.momentum != 1.0
+
+    def problem(self) -> Problem:
+        """Objective and constraints as the single place that adds them up knows them."""
+        return Problem.of(self.objective, self.constraints)
+
+
+class Hyperparameters(NamedTuple):
+    """Settings in compiled form.
+
+    Attributes:
+        n_episodes: B.
+        n_first: episodes that λ̂ is fitted on; the first half with ``SPLIT``.
+        first_used: the first episode whose rewards belong to the gradient.
+        pairing: ``SAME``, ``SPLIT`` or ``PREVIOUS``.
+        fresh_share: 1 - memory.
+        has_beta: whether ``beta`` replaces that of the penalties.
+        optimizer: ``PLAIN``, ``NORMALIZED``, ``NATURAL`` or ``ADAM``.
+        damping: of the natural gradient, as a share of the full mass.
+        use_momentum, use_proximal, use_baseline: 0 or 1.
+        n_inner: steps until the proximal center moves.
+        radius: of the projection; infinite for none.
+    """
+
+    n_episodes: int
+    n_first: int
+    first_used: int
+    pairing: int
+    fresh_share: Course
+    learning_rate: Course
+    has_beta: int
+    beta: Course
+    optimizer: int
+    damping: float
+    use_momentum: int
+    momentum: Course
+    importance_bound: float
+    use_proximal: int
+    proximal_weight: float
+    n_inner: int
+    use_baseline: int
+    radius: float
+
+
+def hyperparameters_of(settings: RunSettings) -> Hyperparameters:
+    """The compiled form. Every entry has one type, whatever was given: one machine code serves all runs."""
+    episodes = int(settings.episodes_per_batch)
+    half = episodes // 2 if settings.pairing == "split" else 0
+    return Hyperparameters(
+        n_episodes=episodes,
+        n_first=half or episodes,
+        first_used=half,
+        pairing=_PAIRINGS[settings.pairing],
+        fresh_share=course_of(fresh_share(settings.memory)),
+        learning_rate=course_of(settings.learning_rate),
+        has_beta=int(settings.beta is not None),
+        beta=course_of(0.0 if settings.beta is None else settings.beta),
+        optimizer=_OPTIMIZERS[settings.optimizer],
+        damping=float(settings.damping),
+        use_momentum=int(settings.uses_momentum),
+        momentum=course_of(settings.momentum),
+        importance_bound=float(settings.importance_bound),
+        use_proximal=int(settings.proximal_weight is not None),
+        proximal_weight=float(settings.proximal_weight or 0.0),
+        n_inner=int(settings.inner_iterations),
+        use_baseline=int(settings.baseline == "batch-mean"),
+        radius=math.inf if settings.projection_radius is None else float(settings.projection_radius),
+    )
+
+
+def _check(name: str, schedule: Schedule, least: float, bound: float) -> None:
+    for value in _ends(schedule):
+        if not (is_number(value) and least <= value < bound):
+            limits = f"lie in [0, {bound:g})" if least == 0.0 else "be a finite number above 0"
+            raise InvalidSetting(f"{name}={value!r} must {limits}.")
+
+
+def _ends(schedule: Schedule) -> tuple[float, ...]:
+    return (schedule.start, schedule.end) if isinstance(schedule, Geometric) else (schedule,)

@@ -1,0 +1,108 @@
+"""The state density from the distance to the nearest samples (Kozachenko and Leonenko)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.spatial import KDTree
+from scipy.special import digamma, gammaln
+
+from constrained_maxent.occupancy.continuous import ContinuousEstimator, Domain, Frame, check_positive
+from constrained_maxent.occupancy.gaussians import PERIOD
+from constrained_maxent.schedules import Schedule
+from constrained_maxent.types import FloatArray, check_count
+
+
+class NearestNeighbors(ContinuousEstimator):
+    r"""Mass of the *k* nearest samples over the volume of the ball that holds them.
+
+    .. math:: \log\hat d(s) = \psi(k) - \psi(n) + \log\frac{W_k(s)\,(n-1)}{W\,k} - \log V_p - p\,\log r_k(s)
+
+    with the distance :math:`r_k` to the *k*-th of the other samples, in coordinates of variance 1 (angles in radians,
+    measured around the circle), their share :math:`W_k/W` of the weight and the unit ball's volume :math:`V_p`. For
+    equal weights :math:`-\frac1n\sum_i\log\hat d(s_i)` is the Kozachenko-Leonenko estimate of the entropy,
+    consistent for any density. A sample does not count as its own neighbor. The estimate has no parameters and no
+    shape to be wrong about; it is noisy, and does not integrate to exactly 1.
+
+    Args:
+        n_neighbors: *k*.
+        distance_floor: least distance, in standard deviations (angles: rad): identical states get a finite density.
+            It must lie well below the spacing of the samples, or the density cannot tell where they crowd.
+        over, periodic, buffer_size, memory, seed: see
+            :class:`~constrained_maxent.occupancy.continuous.ContinuousEstimator`.
+
+    Attributes:
+        mass_: total mass of λ̂.
+        expected_costs_: ⟨c, λ̂⟩ of each recorded cost.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_neighbors: int = 4,
+        distance_floor: float = 1e-5,
+        over: Domain = "state",
+        periodic: Sequence[int] = (),
+        buffer_size: int | None = None,
+        memory: Schedule = 0.0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(over=over, periodic=periodic, buffer_size=buffer_size, memory=memory, seed=seed)
+        check_count("n_neighbors", n_neighbors)
+        check_positive("distance_floor", distance_floor)
+        self.n_neighbors = n_neighbors
+        self.distance_floor = distance_floor
+
+    def _learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
+        self._all = self._balls(rows, weights)
+        self._marginal = self._all if self.over == "state" else self._balls(rows[:, : self._n_states], weights)
+
+    def _balls(self, rows: FloatArray, weights: FloatArray) -> _Balls:
+        return _Balls(rows, weights, self._angles, k=self.n_neighbors, floor=self.distance_floor)
+
+    def _log_density(self, rows: FloatArray) -> FloatArray:
+        return self._all.log_density(rows)
+
+    def _log_state_density(self, states: FloatArray) -> FloatArray:
+        return self._marginal.log_density(states)
+
+
+class _Balls:
+    """Samples in a tree, and the density from the balls around a place."""
+
+    def __init__(self, rows: FloatArray, weights: FloatArray, periodic: Sequence[int], *, k: int, floor: float) -> None:
+        self.frame = Frame.of(rows, weights, periodic)
+        self.periodic = list(periodic)
+        periods = np.zeros(rows.shape[1])
+        periods[self.periodic] = PERIOD
+        self.tree = KDTree(self._on_tree(rows), boxsize=periods if self.periodic else None)
+        self.weights, self.total = weights, float(weights.sum())
+        self.n, self.k, self.floor = len(rows), k, floor
+        p = rows.shape[1]
+        self.log_ball = 0.5 * p * math.log(math.pi) - float(gammaln(0.5 * p + 1.0)) + self.frame.log_volume
+
+    def _on_tree(self, rows: FloatArray) -> FloatArray:
+        z = self.frame.standardized(rows)
+        # The tree's circles run from 0 to 2π; rounding may reach the end itself.
+        z[:, self.periodic] = np.remainder(z[:, self.periodic], PERIOD) % PERIOD
+        return z
+
+    def log_density(self, rows: FloatArray) -> FloatArray:
+        z = self._on_tree(rows)
+        wanted = min(self.k + 1, self.n)
+        distance, index = self.tree.query(z, k=[*range(1, wanted + 1)])
+        # A sample finds itself at distance 0; what is no sample has one neighbor too many.
+        # The only sample there is must do as its own.
+        is_sample = (distance[:, 0] == 0.0) & (self.n > 1)
+        k = max(1, wanted - 1)
+        near = np.where(is_sample[:, None], index[:, -k:], index[:, :k])
+        radius = np.where(is_sample, distance[:, -1], distance[:, k - 1])
+        share = self.weights[near].sum(axis=1)
+        others = self.total - np.where(is_sample, self.weights[index[:, 0]], 0.0)
+        counted = self.n - is_sample.astype(np.float64)
+        expected: Any = digamma(k) - digamma(counted + 1.0) + np.log(share / others * counted / k)
+        log_density: FloatArray = expected - self.log_ball - z.shape[1] * np.log(np.maximum(radius, self.floor))
+        return log_density

@@ -1,0 +1,283 @@
+"""Makes the environment of a run from its id and settings."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import json
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.error import DependencyNotInstalled
+
+from constrained_maxent.agents.rollouts import Environment
+from constrained_maxent.errors import (
+    ConstrainedMaxentError,
+    InvalidSetting,
+    MissingTracker,
+    RedundantObservation,
+)
+from constrained_maxent.evaluation.state_measures import STATE_MEASURES
+from constrained_maxent.experiments import control, frozen_lake
+from constrained_maxent.runs.coordinates import Coordinates, circles, without_redundancy
+from constrained_maxent.runs.settings import TrainSettings
+from constrained_maxent.functionals import LinearCost
+from constrained_maxent.occupancy import Counts, GaussianMixture, OccupancyEstimator
+from constrained_maxent.occupancy.horizon import find_horizon
+from constrained_maxent.penalties import Quadratic
+from constrained_maxent.problem import Constraint
+from constrained_maxent.wrappers import constrain, find_tracker
+
+VectorEnv = gym.vector.VectorEnv[Any, Any, Any]
+
+TRACKING = ("pairing", "episodes_per_batch", "steps_per_batch", "discount", "scale")
+TERMS = ("preset", "beta", "limit", "memory")
+BARE = ("cost", "state", "periodic")
+"""What only an environment without wrappers of its own is asked."""
+
+_STEPS = 8192
+"""Steps of a batch where observations are continuous."""
+_PROBED = 16
+"""Steps by which a bare environment is looked at."""
+_MOST_COORDINATES = 64
+"""More would fill full covariances with more numbers than a batch has steps."""
+
+PRESETS = {
+    "FrozenLake-PGP-v0": frozen_lake.PRESETS,
+    "SafeCartpole-PGP-v0": control.CARTPOLE_PRESETS,
+    "PointMass-PGP-v0": control.POINT_MASS_PRESETS,
+}
+"""Presets by id; each says for how many batches and sub-environments it is made."""
+
+_USUAL = {"iterations": 1000, "num_envs": 8}
+"""Where no preset says it."""
+
+
+def completed(env_id: str, settings: TrainSettings) -> TrainSettings:
+    """The settings with what they leave to the preset: number of batches, length of its schedules, sub-environments.
+
+    Raises:
+        InvalidSetting: unknown id.
+    """
+    usual = _USUAL | PRESETS.get(find_spec(env_id).id, {}).get(settings.preset or "default", {})
+    iterations = settings.iterations or usual["iterations"]
+    return replace(
+        settings,
+        iterations=iterations,
+        schedule_iterations=settings.schedule_iterations or iterations,
+        num_envs=settings.num_envs or usual["num_envs"],
+    )
+
+
+def make_environment(env_id: str, settings: TrainSettings) -> VectorEnv:
+    """The vector environment of a run; one that is not wrapped yet is wrapped with the entropy objective and its cost.
+
+    Finite observations are counted. Of those in a ``Box``, λ̂ is a mixture over the state: ``info["state"]`` where the
+    environment reports it, else the observation, or what ``settings.state`` takes of it.
+
+    Raises:
+        InvalidSetting: unknown id, or arguments that the environment does not take.
+        UnsupportedSpace: its spaces cannot be counted.
+        gymnasium.error.DependencyNotInstalled: the environment needs a package that is missing.
+    """
+    settings = completed(env_id, settings)
+    tracking, terms = _given(settings, TRACKING), _given(settings, TERMS)
+    if (penalty := settings.chosen_penalty()) is not None:
+        terms["penalty"] = penalty.to_config()
+    if "-PGP-" in find_spec(env_id).id:
+        if superfluous := _given(settings, BARE):
+            names = ", ".join(f"--{name}" for name in superfluous)
+            raise InvalidSetting(f"{env_id} brings its own cost and state: leave out {names}.")
+        return _make(env_id, settings, iterations=settings.schedule_iterations, **tracking, **terms)
+    bare = _make(env_id, settings)
+    try:
+        if not _is_wrapped(bare):
+            return _wrap(bare, settings, tracking)
+        given = [*tracking, *terms, *_given(settings, BARE)]
+        if given:
+            raise InvalidSetting(f"{env_id} brings its own wrappers: leave out {', '.join(given)}.")
+    except BaseException:
+        bare.close()
+        raise
+    return bare
+
+
+def lacks_cost(env_id: str, settings: TrainSettings, env: Environment) -> bool:
+    """Whether ``make_environment`` found no cost to constrain, and no wrappers of the environment's own either."""
+    if find_tracker(env).problem.constraints or "-PGP-" in find_spec(env_id).id:
+        return False
+    # One copy of the environment as it is registered tells whether the wrappers are its own.
+    with closing(_make(env_id, replace(settings, num_envs=1))) as registered:
+        return not _is_wrapped(registered)
+
+
+def _given(settings: TrainSettings, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: getattr(settings, name) for name in names if getattr(settings, name) is not None}
+
+
+def find_spec(env_id: str) -> EnvSpec:
+    """What is registered under an id, or under ``module:id`` once that module is imported.
+
+    Raises:
+        InvalidSetting: nothing is, or the module cannot be imported.
+    """
+    module, _, name = env_id.rpartition(":")
+    try:
+        if module:
+            importlib.import_module(module)
+        return gym.spec(name)
+    except (ImportError, TypeError, ValueError) as error:  # a module that is missing, or no name of one
+        raise InvalidSetting(
+            f"{module!r}, which should register {name}, cannot be imported: {error}. Modules in a folder that is not "
+            "installed are found by PYTHONPATH=folder."
+        ) from error
+    except gym.error.Error as error:
+        similar = difflib.get_close_matches(name, gym.registry, n=3)
+        hint = f"Did you mean {', '.join(similar)}?" if similar else "gymnasium.pprint_registry() lists all."
+        raise InvalidSetting(f"There is no environment {env_id!r}. {hint}") from error
+
+
+def _make(env_id: str, settings: TrainSettings, **stack: Any) -> VectorEnv:
+    kwargs = settings.environment_kwargs()
+    if twice := sorted(kwargs.keys() & {*stack, "num_envs"}):
+        raise InvalidSetting(f"env-kwargs must not set {', '.join(twice)}: these are settings of their own.")
+    with _refused(env_id, f"env-kwargs={settings.env_kwargs}"):
+        return gym.make_vec(env_id, num_envs=settings.num_envs or 1, **kwargs, **stack)
+
+
+def make_scalar(env_id: str, kwargs: Mapping[str, Any]) -> gym.Env[Any, Any]:
+    """The scalar environment of an id, as it is.
+
+    Raises:
+        InvalidSetting: unknown id, or arguments that it does not take.
+        gymnasium.error.DependencyNotInstalled: it needs a package that is missing.
+    """
+    find_spec(env_id)
+    with _refused(env_id, f"arguments {json.dumps(dict(kwargs), default=repr)}"):
+        return gym.make(env_id, **kwargs)
+
+
+@contextmanager
+def _refused(env_id: str, given: str) -> Iterator[None]:
+    """Gives a name to what constructors raise at arguments that they do not like."""
+    try:
+        yield
+    except (ConstrainedMaxentError, DependencyNotInstalled):
+        raise
+    except (TypeError, ValueError, LookupError, AssertionError, gym.error.Error) as error:
+        raise InvalidSetting(f"{env_id} cannot be made with {given}: {type(error).__name__}: {error}") from error
+
+
+def _is_wrapped(env: VectorEnv) -> bool:
+    try:
+        find_tracker(env)
+    except MissingTracker:
+        return False
+    return True
+
+
+def _wrap(bare: VectorEnv, settings: TrainSettings, tracking: dict[str, Any]) -> VectorEnv:
+    if settings.preset is not None:
+        raise InvalidSetting("preset belongs to -PGP- environments: give beta, limit and the others one by one.")
+    if settings.discount == 1.0 and find_horizon(bare) is None:
+        raise InvalidSetting(
+            "Episodes of this environment have no last step, which --discount 1 needs: give one below 1, or a time "
+            "limit by --env-kwargs."
+        )
+    # Counts tell which spaces they cannot count before the environment is stepped.
+    counted = None if isinstance(bare.single_observation_space, gym.spaces.Box) else _over_cells(bare, settings)
+    observations, infos = _probe(bare)
+    chosen = _over_density(bare, settings, observations, infos) if counted is None else counted
+    constraints = {}
+    key = _cost_key(infos, settings)
+    if key is not None:
+        limit = 0.0 if settings.limit is None else settings.limit
+        penalty = settings.chosen_penalty() or Quadratic(1.0 if settings.beta is None else settings.beta)
+        constraints["cost"] = Constraint(LinearCost(key, limit=limit), penalty)
+    periodic: VectorEnv = constrain(bare, constraints=constraints, **(chosen | tracking))
+    return wrapped
+
+
+def _probe(bare: VectorEnv) -> tuple[list[Any], Mapping[str, Any]]:
+    """Observations of a few random steps, and the infos of the first."""
+    bare.reset(seed=0)
+    bare.action_space.seed(0)
+    steps = [bare.step(bare.action_space.sample()) for _ in range(_PROBED)]
+    return [step[0] for step in steps], steps[0][4]
+
+
+def _over_cells(bare: VectorEnv, settings: TrainSettings) -> dict[str, Any]:
+    """Arguments of ``constrain`` for finite observations."""
+    if given := _given(settings, ("state", "periodic")):
+        names = ", ".join(f"--{name}" for name in given)
+        raise InvalidSetting(f"{names}: only observations in a Box have coordinates.")
+    estimator = Counts(memory=settings.memory or 0.0)
+    estimator.bind(bare.single_observation_space, bare.single_action_space)
+    episodes = {} if settings.steps_per_batch is not None else {"episodes_per_batch": max(8, settings.num_envs or 1)}
+    return {"estimator": estimator, **episodes}
+
+
+def _over_density(
+    bare: VectorEnv, settings: TrainSettings, observations: list[Any], infos: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Arguments of ``constrain`` for observations in a ``Box``."""
+    rows = np.concatenate([values.reshape(bare.num_envs, -1) for values in observations]).astype(np.float64)
+    n_coordinates = rows.shape[1]
+    source: str | Coordinates | None = None
+    angles = settings.periodic or ()
+    if settings.state is not None:
+        source = Coordinates(settings.state)
+        source.check(n_coordinates)
+    elif "state" in infos:
+        source = "state"
+        if settings.periodic is None and bare.spec is not None and bare.spec.id in STATE_MEASURES:
+            angles = tuple(STATE_MEASURES[bare.spec.id].periodic or ())
+    elif n_coordinates > _MOST_COORDINATES:
+        raise InvalidSetting(
+            f"The observation has {n_coordinates} coordinates, too many for a density of all: choose some by --state, "
+            "for example --state 0 2."
+        )
+    elif pairs := circles(rows):
+        source = without_redundancy(n_coordinates, pairs)
+        listed = " and ".join(f"{i}, {j}" for i, j in pairs)
+        warnings.warn(
+            f"Coordinates {listed} of the observation look like cosine and sine of an angle, and such a pair has no "
+            f"density: the state is taken to be --state {' '.join(source.entries)}. Give --state to choose.",
+            RedundantObservation,
+            stacklevel=2,
+        )
+    if isinstance(source, Coordinates):
+        angles = tuple(sorted({*angles, *source.angles}))
+    estimator: OccupancyEstimator = GaussianMixture(
+        n_components=16, periodic=angles, memory=settings.memory or 0.0, buffer_size=2 * _STEPS
+    )
+    chosen: dict[str, Any] = {
+        "estimator": estimator,
+        "state": source,
+        "agent_defaults": {"return_discount": 0.99},
+    }
+    if settings.episodes_per_batch is None:
+        chosen["steps_per_batch"] = max(_STEPS, settings.num_envs or 1)
+    if find_horizon(bare) is not None:
+        chosen["discount"] = 1.0  # all states that are visited count alike
+    return chosen
+
+
+def _cost_key(info: Mapping[str, Any], settings: TrainSettings) -> str | None:
+    """The key of a step's info that carries the cost; ``None`` for a run without a constraint."""
+    key = settings.cost or "cost"
+    if key in info:
+        return key
+    if settings.cost is None and settings.beta is None and settings.limit is None and settings.penalty is None:
+        return None
+    reported = ", ".join(sorted(name for name in info if not name.startswith("_"))) or "nothing"
+    raise InvalidSetting(
+        f"This environment reports no info[{key!r}] (it reports: {reported}): name the key that carries the cost "
+        "with --cost, or leave out --cost, --beta, --penalty and --limit to explore without a constraint."
+    )

@@ -1,0 +1,119 @@
+"""Fresh rollouts of the last policy of a run. What ``cmaxent evaluate`` does."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+import gymnasium as gym
+
+from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.evaluation import Evaluation, RolloutEvaluation, StateMeasures, evaluate_rollouts, exact_problem
+from constrained_maxent.runs.environments import VectorEnv, make_environment
+from constrained_maxent.runs.run_folder import RunFolder
+from constrained_maxent.runs.settings import TrainSettings
+from constrained_maxent.runs.training import load_agent, load_config
+
+EPISODES = 20
+"""Episodes where observations are continuous, if nothing is said."""
+FINITE_EPISODES = 100
+"""The same where they are finite: episodes are short, and rollouts cheap."""
+_AT_ONCE = 32
+"""Copies of an environment that run in parallel, unless the training had more."""
+
+
+@dataclass(frozen=True)
+class RunEvaluation:
+    """A policy on fresh episodes.
+
+    Attributes:
+        env_id: of the run.
+        iteration: of its last checkpoint.
+        seed: of the rollouts.
+        rollouts: what was measured.
+        exact: beside it, where environment and policy are finite and known.
+    """
+
+    env_id: str
+    iteration: int
+    seed: int
+    rollouts: RolloutEvaluation
+    exact: Evaluation | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, as in ``evaluation.json``."""
+        exact = self.exact
+        return {
+            "env_id": self.env_id,
+            "iteration": self.iteration,
+            "seed": self.seed,
+            "rollouts": self.rollouts.to_json(),
+            "exact": None
+            if exact is None
+            else {"objective": exact.objective, "constraints": dict(exact.constraints), "mass": exact.mass},
+        }
+
+
+def evaluate_run(
+    folder: RunFolder, *, n_episodes: int | None = None, seed: int = 1_000_000, measures: StateMeasures | None = None
+) -> RunEvaluation:
+    """Roll the last policy of a run out on whole episodes from their true start, however it was trained.
+
+    The run stays as it is; ``evaluation.json`` is written into its folder.
+
+    Args:
+        folder: of the run.
+        n_episodes: at least so many; by default ``EPISODES``, or ``FINITE_EPISODES`` where observations are finite.
+        seed: of the rollouts.
+        measures: of continuous states; by default what is known for the environment.
+
+    Raises:
+        InvalidRun: no run, or no checkpoint.
+        DamagedCheckpoint, CheckpointMismatch: the checkpoint cannot be used.
+        InvalidSetting: fewer than one episode, a negative seed, or an environment that brings its own wrappers and
+            batches of steps.
+        InvalidData: the measures do not fit the states.
+    """
+    env_id, settings = load_config(folder)
+    if n_episodes is not None and n_episodes < 1:
+        raise InvalidSetting(f"episodes={n_episodes!r} must be at least 1.")
+    with closing(make_evaluation_environment(env_id, settings, EPISODES if n_episodes is None else n_episodes)) as env:
+        if n_episodes is None:
+            is_box = isinstance(env.single_observation_space, gym.spaces.Box)
+            n_episodes = EPISODES if is_box else FINITE_EPISODES
+        agent = load_agent(folder, env)
+        problem = exact_problem(env)
+        exact = problem.evaluate(agent.policy_table()) if problem is not None and agent.is_tabular else None
+        rollouts = evaluate_rollouts(env, agent, n_episodes=n_episodes, seed=seed, measures=measures)
+    evaluation = RunEvaluation(env_id, agent.iteration, seed, rollouts, exact)
+    folder.write_json(folder.evaluation_path, evaluation.to_json())
+    return evaluation
+
+
+def make_evaluation_environment(env_id: str, settings: TrainSettings, n_episodes: int) -> VectorEnv:
+    """The environment of a run, in batches of whole episodes that all begin as episodes do.
+
+    Args:
+        env_id: of the run.
+        settings: of the run.
+        n_episodes: that shall be rolled out, in equal batches of one episode per copy.
+
+    Raises:
+        InvalidSetting, UnsupportedSpace, gymnasium.error.DependencyNotInstalled: see ``make_environment``.
+    """
+    n_batches = -(-n_episodes // max(settings.num_envs or 1, _AT_ONCE))
+    n_copies = -(-n_episodes // n_batches)
+    # A split pairing needs two halves, though nothing is learnt here.
+    whole: dict[str, Any] = {"num_envs": n_copies, "episodes_per_batch": n_copies, "pairing": "same"}
+    kwargs = settings.environment_kwargs()
+    kwargs.pop("staggered_starts", None)
+    unstaggered = replace(settings, steps_per_batch=None, env_kwargs=json.dumps(kwargs))
+    try:
+        return make_environment(env_id, replace(unstaggered, **whole))
+    except InvalidSetting:
+        if settings != replace(settings, episodes_per_batch=None, steps_per_batch=None, pairing=None):
+            raise
+        # An environment that brings its own wrappers also brings the size of its batches.
+        return make_environment(env_id, replace(settings, env_kwargs=json.dumps(kwargs)))

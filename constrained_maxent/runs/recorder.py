@@ -1,0 +1,165 @@
+"""What happens beside the training: metrics, TensorBoard events, checkpoints, Ctrl-C and SIGTERM."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from types import FrameType
+from typing import Any, ClassVar
+
+from constrained_maxent.agents import PGP, IterationReport
+from constrained_maxent.evaluation import ExactProblem
+from constrained_maxent.evaluation.state_measures import evaluate_states, measures_of, n_coordinates
+from constrained_maxent.runs.run_folder import MetricsWriter, RunFolder
+from constrained_maxent.runs.settings import TrainSettings
+from constrained_maxent.functionals import Entropy
+from constrained_maxent.wrappers import find_tracker
+
+
+class Recorder:
+    """Writes metrics, events and checkpoints while an agent learns.
+
+    Args:
+        folder: of the run.
+        settings: how often to do what.
+        problem: for exact evaluation; ``None`` where that is impossible.
+        agent: that learns.
+        since: iteration that this run began, or went on, from.
+
+    Attributes:
+        last: objective and constraint values of the last batch.
+    """
+
+    def __init__(
+        self, folder: RunFolder, settings: TrainSettings, problem: ExactProblem | None, agent: PGP, *, since: int = 0
+    ) -> None:
+        # Imported late: TensorBoard would slow down every command that does not train.
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.last: dict[str, Any] = {}
+        self._folder, self._settings, self._problem = folder, settings, problem
+        self._metrics = MetricsWriter(folder.metrics_path, columns(agent))
+        # Events past the checkpoint that a run continues from are to be forgotten.
+        self._events = SummaryWriter(str(folder.path), purge_step=since + 1 if since else None)
+
+    def record(self, agent: PGP, report: IterationReport) -> None:
+        """To be called after every iteration."""
+        settings = self._settings
+        self.last = {"objective": report.objective, "constraints": dict(report.constraints)}
+        is_last = report.iteration == settings.iterations
+        evaluate = is_last or report.iteration % settings.evaluate_every == 0
+        if evaluate or report.iteration % settings.log_every == 0:
+            self._write(_row(report) | (self._exact(agent) | _states(agent) if evaluate else {}))
+        if not is_last and report.iteration % settings.checkpoint_every == 0:
+            self.checkpoint(agent)
+
+    def _exact(self, agent: PGP) -> dict[str, float | int | None]:
+        if self._problem is None or not agent.is_tabular:
+            return {}
+        exact = self._problem.evaluate(agent.policy_table())
+        constraints = {f"exact_constraint_{name}": value for name, value in exact.constraints.items()}
+        return {"exact_objective": exact.objective, **constraints}
+
+    def _write(self, row: Mapping[str, float | int | None]) -> None:
+        self._metrics.write(row)
+        for name, value in row.items():
+            if value is not None and name != "iteration":
+                self._events.add_scalar(name, value, row["iteration"])
+
+    def checkpoint(self, agent: PGP) -> None:
+        """Save the agent, after everything that led to it."""
+        self._metrics.flush()
+        self._events.flush()
+        agent.save(self._folder.checkpoint_path)
+
+    def close(self) -> None:
+        """Flush and close the files."""
+        self._metrics.close()
+        self._events.close()
+
+
+def columns(agent: PGP) -> list[str]:
+    """The columns of ``metrics.csv``."""
+    names = list(find_tracker(agent.env).problem.constraints)
+    return [
+        *("iteration", "timesteps", "objective", "penalty", "gradient_norm", "critic_loss"),
+        *(f"constraint_{name}" for name in names),
+        *(f"multiplier_{name}" for name in names),
+        "exact_objective",
+        *(f"exact_constraint_{name}" for name in names),
+        *_state_columns(agent),
+    ]
+
+
+def _state_columns(agent: PGP) -> list[str]:
+    """Columns of continuous states: what is known to be worth measuring about this environment's."""
+    if find_tracker(agent.env).estimator.table_shape() is not None:
+        return []
+    measures = measures_of(agent.env)
+    return [
+        "self_weighted_objective",
+        "state_entropy",
+        *(["coverage"] if measures.grid is not None else []),
+        *(f"share_{name.replace(' ', '_')}" for name in measures.events),
+    ]
+
+
+def _states(agent: PGP) -> dict[str, float | int | None]:
+    """The same columns: of the objective as its authors estimate it, and of the last batch alone, fresh steps of one
+    policy, whatever the estimate remembers.
+    """
+    tracker = find_tracker(agent.env)
+    batch = tracker.last_batch
+    if not _state_columns(agent) or batch is None or not batch.n_steps:
+        return {}
+    periodic = getattr(tracker.estimator, "periodic", ())
+    measured = evaluate_states(batch, measures_of(agent.env, n_coordinates(batch)), periodic=periodic, seed=0)
+    objective = tracker.problem.objective
+    return {
+        "self_weighted_objective": objective.self_weighted(tracker.estimator.measure())
+        if isinstance(objective, Entropy)
+        else None,
+        "state_entropy": measured.entropy.mean,
+        "coverage": None if measured.coverage is None else measured.coverage.share,
+        **{f"share_{name.replace(' ', '_')}": share.mean for name, share in measured.events.items()},
+    }
+
+
+def _row(report: IterationReport) -> dict[str, float | int | None]:
+    return {
+        "iteration": report.iteration,
+        "timesteps": report.timesteps,
+        "objective": report.objective,
+        "penalty": report.penalty,
+        "gradient_norm": report.gradient_norm,
+        "critic_loss": report.critic_loss,
+        **{f"constraint_{name}": value for name, value in report.constraints.items()},
+        **{f"multiplier_{name}": value for name, value in report.multipliers.items()},
+    }
+
+
+class Interrupt:
+    """Turns the first Ctrl-C or SIGTERM into a request to stop after the current iteration; a second one interrupts."""
+
+    SIGNALS: ClassVar[tuple[signal.Signals, ...]] = (signal.SIGINT, signal.SIGTERM)
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._before: dict[signal.Signals, Callable[[int, FrameType | None], Any] | int | None] = {}
+
+    def __enter__(self) -> Interrupt:
+        with suppress(ValueError):  # not in the main thread, where signals do not arrive anyway
+            for number in self.SIGNALS:
+                self._before[number] = signal.signal(number, self._ask)
+        return self
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+
+    def __exit__(self, *_: object) -> None:
+        for number, before in self._before.items():
+            if before is not None:  # None: not set from Python
+                signal.signal(number, before)

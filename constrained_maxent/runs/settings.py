@@ -1,0 +1,154 @@
+"""What can be set about a training run. The command line is made from this class."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Annotated, Any
+
+import tyro
+
+from constrained_maxent.agents import PGPSettings
+from constrained_maxent.errors import InvalidRun, InvalidSetting
+from constrained_maxent.tasks.presets import Preset
+from constrained_maxent.occupancy import Scale
+from constrained_maxent.penalties import Penalty, penalty_from_config
+from constrained_maxent.tracker import Pairing
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainSettings:
+    """Settings of a training run."""
+
+    iterations: int | None = None
+    """Batches to train on. Default: those of the environment's preset; 1000 where there is none."""
+    schedule_iterations: int | None = None
+    """Batches over which a preset's schedules run their course. Default: iterations."""
+    seed: int = 0
+    """Seed of everything random."""
+    num_envs: int | None = None
+    """Sub-environments that run in parallel. Default: those of the environment's preset; 8 where there is none."""
+
+    preset: Preset | None = None
+    """Named settings of a -PGP- environment; what is given here goes before them."""
+    pairing: Pairing | None = None
+    """Which estimate goes with which reward: "same", "split" (Algorithm 1) or "previous"."""
+    beta: float | None = None
+    """β of the quadratic penalty."""
+    penalty: str | None = None
+    """Another penalty instead, as a JSON object with its kind and arguments:
+    '{"kind": "Lagrangian", "learning_rate": 0.001}'."""
+    limit: float | None = None
+    """Budget of the cost; of PointMass-PGP-v0, the largest KL divergence from its reference [nats]."""
+    episodes_per_batch: int | None = None
+    """Size of a batch in episodes; at least num-envs."""
+    steps_per_batch: int | None = None
+    """Size of a batch in steps, instead."""
+    discount: float | None = None
+    """γ of the occupancy."""
+    scale: Scale | None = None
+    """Scale of the occupancy: "normalized" or "truncated"."""
+    memory: float | None = None
+    """Share of the old occupancy estimate that each fit keeps, in [0, 1)."""
+    cost: str | None = None
+    """Key of info that carries the cost, for an environment without wrappers of its own; "cost" if it is there."""
+    state: tuple[str, ...] | None = None
+    """What the density is over where observations of such an environment are a Box: numbers of coordinates, from 0;
+    0:1 is the angle with cosine 0 and sine 1. Default: info["state"] if it is there, or the whole observation."""
+    periodic: tuple[int, ...] | None = None
+    """Coordinates of that state that are angles in radians."""
+    env_kwargs: str = "{}"
+    """Further arguments of the environment, as a JSON object: '{"map_name": "8x8"}'."""
+
+    # Nameless, so that its options have no prefix, and its errors pass through the command line's parser as they are.
+    agent: Annotated[PGPSettings, tyro.conf.arg(name=""), tyro.conf.FlagConversionOff] = field(
+        default_factory=PGPSettings
+    )
+    """The agent."""
+
+    log_every: int = 10
+    """Iterations between rows of metrics.csv."""
+    evaluate_every: int = 100
+    """Iterations between evaluations: exact ones where the environment is finite and known, or of continuous states."""
+    checkpoint_every: int = 1000
+    """Iterations between checkpoints."""
+
+    def __post_init__(self) -> None:
+        for name in (
+            *("iterations", "schedule_iterations", "num_envs"),
+            *("log_every", "evaluate_every", "checkpoint_every", "seed"),
+        ):
+            value, least = getattr(self, name), 0 if name == "seed" else 1
+            if value is None and name in ("iterations", "schedule_iterations", "num_envs"):
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise InvalidSetting(f"{_option(name)}={value!r} must be a whole number of at least {least}.")
+        for name in ("beta", "limit", "discount", "memory"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
+                raise InvalidSetting(f"{_option(name)}={value!r} must be a number.")
+        for name in ("state", "periodic"):
+            value = getattr(self, name)
+            if value is not None:
+                # JSON has no tuples; equal settings must compare equal after a round trip.
+                object.__setattr__(self, name, tuple(value))
+        self.environment_kwargs()
+        if self.beta is not None and self.penalty is not None:
+            raise InvalidSetting("beta is that of a quadratic penalty: give it or penalty, not both.")
+        self.chosen_penalty()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; ``from_json`` of it equals the settings."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> TrainSettings:
+        """The settings that ``to_json`` described.
+
+        Raises:
+            InvalidRun: names that are not settings, or values out of range.
+        """
+        unknown = set(content) - {entry.name for entry in fields(cls)}
+        if unknown:
+            raise InvalidRun(f"config.json has settings that do not exist: {', '.join(sorted(unknown))}.")
+        try:
+            return cls(**{**content, "agent": PGPSettings(**content.get("agent", {}))})
+        except (TypeError, InvalidSetting) as error:
+            raise InvalidRun(f"config.json has settings that make no sense: {error}") from error
+
+    def environment_kwargs(self) -> dict[str, Any]:
+        """The arguments of ``env_kwargs``, parsed. Raises InvalidSetting if they are not a JSON object."""
+        return json_object("env-kwargs", self.env_kwargs, example='{"horizon": 50}')
+
+    def chosen_penalty(self) -> Penalty | None:
+        """The penalty that ``penalty`` describes, if it is given.
+
+        Raises:
+            InvalidSetting: it is no JSON object, of no kind that there is, or with arguments that it does not take.
+        """
+        if self.penalty is None:
+            return None
+        example = '{"kind": "Lagrangian", "learning_rate": 0.001}'
+        return penalty_from_config(json_object("penalty", self.penalty, example=example))
+
+
+def json_object(option: str, text: str, *, example: str) -> dict[str, Any]:
+    """The object that an option of the command line describes.
+
+    Raises:
+        InvalidSetting: it is not JSON, or not an object.
+    """
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidSetting(
+            f"{option}={text!r} is not JSON: {error}. Give a JSON object, such as '{example}'."
+        ) from error
+    if not isinstance(content, dict):
+        raise InvalidSetting(f"{option}={text!r} must be a JSON object, for example '{example}'.")
+    return content
+
+
+def _option(name: str) -> str:
+    return name.replace("_", "-")

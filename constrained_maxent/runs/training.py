@@ -1,0 +1,261 @@
+"""One training run: environment, agent, run folder. What ``cmaxent train`` does."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import torch
+
+from constrained_maxent.agents import PGP, IterationReport
+from constrained_maxent.errors import InfeasibleProblem, InvalidRun, InvalidSetting
+from constrained_maxent.evaluation import Evaluation, ExactProblem, exact_problem
+from constrained_maxent.runs.environments import completed, lacks_cost, make_environment
+from constrained_maxent.runs.recorder import Interrupt, Recorder, columns
+from constrained_maxent.runs.run_folder import RunFolder
+from constrained_maxent.runs.settings import TrainSettings
+from constrained_maxent.functionals import Entropy
+
+if TYPE_CHECKING:
+    from constrained_maxent.oracle import Certificate
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run ended with.
+
+    Attributes:
+        folder: where everything is.
+        summary: the content of ``summary.json``.
+        agent: the trained agent.
+        problem: for exact evaluation, where there is one.
+        final: exact evaluation of the last policy.
+        certificate: how far it is from the optimum, where that is quickly found.
+        no_certificate: why there is none, where one might be expected: nobody can keep the limit, for example.
+        interrupted: whether Ctrl-C ended it before its time.
+        lacks_cost: whether there was no constraint because no step reports a cost.
+    """
+
+    folder: RunFolder
+    summary: Mapping[str, Any]
+    agent: PGP
+    problem: ExactProblem | None
+    final: Evaluation | None
+    certificate: Certificate | None
+    no_certificate: str | None
+    interrupted: bool
+    lacks_cost: bool
+
+
+def train(
+    env_id: str, settings: TrainSettings, folder: RunFolder, *, overwrite: bool = False, progress_bar: bool = False
+) -> Result:
+    """Train from the beginning.
+
+    Args:
+        env_id: any registered id.
+        settings: of the run.
+        folder: made here.
+        overwrite: whether to replace a run that is in the folder.
+        progress_bar: show time left, entropy and constraint values.
+
+    Raises:
+        InvalidRun: the folder holds a run already, and ``overwrite`` is not set.
+        InvalidSetting, UnsupportedSpace: environment or agent cannot be made.
+
+    Whatever fails before the first iteration is over, a reference of another state for example, nothing but
+    empty folders is written, nothing is removed, and a run that is to be replaced is still there.
+    """
+    settings = completed(env_id, settings)
+    env = make_environment(env_id, settings)
+    try:
+        agent = PGP(env, settings.agent, seed=settings.seed)
+        is_new = not folder.path.exists()
+        folder.create(overwrite=overwrite)
+    except BaseException:
+        env.close()
+        raise
+
+    def begin() -> None:
+        folder.clear()
+        folder.write_json(folder.config_path, {"env_id": env_id, "settings": settings.to_json()})
+
+    try:
+        return _run(env_id, settings, folder, agent, begin=begin, progress_bar=progress_bar)
+    except BaseException:
+        if is_new:
+            with suppress(OSError):  # it holds something: the run had begun
+                folder.path.rmdir()
+        raise
+
+
+def resume(folder: RunFolder, *, iterations: int | None = None, progress_bar: bool = False) -> Result:
+    """Continue a run from its last checkpoint, to its number of iterations or to a new one.
+
+    Raises:
+        InvalidRun: no run folder, no checkpoint, damaged metrics, or nothing is left to do.
+        DamagedCheckpoint, CheckpointMismatch: the checkpoint cannot be used.
+
+    In each case nothing is changed.
+    """
+    env_id, settings = load_config(folder)
+    if iterations is not None:
+        settings = replace(settings, iterations=iterations)
+    env = make_environment(env_id, settings)
+    try:
+        agent = load_agent(folder, env)
+        if agent.iteration >= _iterations(settings):
+            raise InvalidRun(
+                f"{folder.path} has done {agent.iteration} iterations already: give --iterations a larger number."
+            )
+        folder.require_metrics(columns(agent))
+    except BaseException:
+        env.close()
+        raise
+
+    done = agent.iteration
+
+    def begin() -> None:
+        folder.keep_metrics_until(done)
+        for path in (folder.summary_path, folder.evaluation_path):
+            path.unlink(missing_ok=True)  # it would pass for that of the run to come
+        folder.write_json(folder.config_path, {"env_id": env_id, "settings": settings.to_json()})
+
+    return _run(env_id, settings, folder, agent, begin=begin, progress_bar=progress_bar)
+
+
+def load_config(folder: RunFolder) -> tuple[str, TrainSettings]:
+    """Environment id and settings of a run. Raises InvalidRun if they are missing or make no sense."""
+    config = folder.read_config()
+    if not isinstance(config.get("env_id"), str) or not isinstance(config.get("settings"), dict):
+        raise InvalidRun(f"{folder.config_path} must have env_id and settings.")
+    return config["env_id"], completed(config["env_id"], TrainSettings.from_json(config["settings"]))
+
+
+def _iterations(settings: TrainSettings) -> int:
+    assert settings.iterations is not None, "completed() comes first"
+    return settings.iterations
+
+
+def load_agent(folder: RunFolder, env: gym.vector.VectorEnv[Any, Any, Any]) -> PGP:
+    """The agent of a run's checkpoint. Raises InvalidRun if there is none."""
+    if not folder.checkpoint_path.exists():
+        raise InvalidRun(f"{folder.path} has no checkpoint: the run ended before its first one. Train anew.")
+    return PGP.load(folder.checkpoint_path, env)
+
+
+def _run(
+    env_id: str,
+    settings: TrainSettings,
+    folder: RunFolder,
+    agent: PGP,
+    *,
+    begin: Callable[[], None],
+    progress_bar: bool,
+) -> Result:
+    """Train on; ``begin`` prepares the folder once the first iteration is over, and nothing is written before."""
+    problem, without_cost = exact_problem(agent.env), lacks_cost(env_id, settings, agent.env)
+    iterations, since = _iterations(settings), agent.iteration
+    begun, steps_before = time.perf_counter(), agent.timesteps
+    recorder: Recorder | None = None
+    # A table is too small to share: a pool's threads would wait for each other, busily.
+    threads = one_thread() if agent.is_tabular else nullcontext()
+    with ExitStack() as resources:
+        resources.enter_context(closing(agent.env))
+        interrupt = resources.enter_context(Interrupt())
+        resources.enter_context(threads)
+
+        def record(learner: PGP, report: IterationReport) -> bool:
+            nonlocal recorder
+            if recorder is None:
+                begin()
+                recorder = resources.enter_context(closing(Recorder(folder, settings, problem, learner, since=since)))
+            recorder.record(learner, report)
+            return not interrupt.asked
+
+        agent.learn(iterations=iterations - since, callback=record, progress_bar=progress_bar)
+        assert recorder is not None, "there is at least one iteration to do"
+        recorder.checkpoint(agent)
+    seconds = time.perf_counter() - begun
+    interrupted = agent.iteration < iterations
+    final = problem.evaluate(agent.policy_table()) if problem is not None and agent.is_tabular else None
+    uniform = problem.evaluate_uniform() if problem is not None else None
+    summary = {
+        "env_id": env_id,
+        "status": "interrupted" if interrupted else "finished",
+        "seed": settings.seed,
+        "iterations": agent.iteration,
+        "timesteps": agent.timesteps,
+        "seconds": round(seconds, 2),
+        "steps_per_second": round((agent.timesteps - steps_before) / seconds, 1),
+        "estimate": recorder.last,
+        "exact": _plain(final),
+        "uniform_policy": _plain(uniform),
+        "certificate": None,
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("constrained-maxent", "gymnasium", "numpy", "torch")},
+        },
+        "settings": settings.to_json(),
+    }
+    folder.write_json(folder.summary_path, summary)
+    # Last: whatever happens to the convex solver, the run has its summary.
+    certificate, no_certificate = _certify(problem, agent)
+    if certificate is not None:
+        summary["certificate"] = certificate.to_json()
+        folder.write_json(folder.summary_path, summary)
+    return Result(folder, summary, agent, problem, final, certificate, no_certificate, interrupted, without_cost)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """PyTorch without its thread pool, which is put back at the end."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _certify(problem: ExactProblem | None, agent: PGP) -> tuple[Certificate | None, str | None]:
+    """The certificate, where the convex program is small and there is one; or why there is none."""
+    if problem is None or not agent.is_tabular or not isinstance(problem.objective, Entropy):
+        return None, None
+    # Imported late: the convex solver would slow down every command that trains nothing.
+    from constrained_maxent.evaluation.optimum import QUICK_VARIABLES, certificate, n_variables
+
+    if (size := n_variables(problem)) > QUICK_VARIABLES:
+        return None, f"The convex program has {size:,} variables; cmaxent certify solves it, given time and memory."
+    try:
+        return certificate(problem, agent.policy_table()), None
+    except (InfeasibleProblem, InvalidSetting) as error:
+        # A limit that nobody can keep, or a functional that is not a convex program's: training works all the same.
+        return None, str(error)
+
+
+def _plain(evaluation: Evaluation | None) -> dict[str, Any] | None:
+    if evaluation is None:
+        return None
+    return {
+        "objective": evaluation.objective,
+        "constraints": dict(evaluation.constraints),
+        "mass": evaluation.mass,
+    }
+
+
+def default_folder(env_id: str, seed: int) -> Path:
+    """Where a run goes if nothing is said."""
+    return Path("runs") / f"{file_name(env_id)}-seed{seed}"
+
+
+def file_name(env_id: str) -> str:
+    """An id as part of a file's name."""
+    return env_id.replace("/", "-").replace(":", "-")

@@ -1,0 +1,91 @@
+"""Models of Stable-Baselines3: log-probabilities and actions are its own."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from gymnasium.error import DependencyNotInstalled
+
+from constrained_maxent.adapters.sb3 import network_of
+from constrained_maxent.errors import UnsupportedPolicy
+from constrained_maxent.references import Reference
+
+sb3 = pytest.importorskip("stable_baselines3")
+
+RNG = np.random.default_rng(0)
+
+
+def trained(kind, **settings):
+    """With weights that are not the first ones."""
+    model = kind("MlpPolicy", gym.make("Pendulum-v1"), seed=0, device="cpu", **settings)
+    with torch.no_grad():
+        for parameter in model.policy.parameters():
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
+    return model
+
+
+def test_sac():
+    model = trained(sb3.SAC, policy_kwargs={"net_arch": [16, 16]})
+    network = network_of(model)
+    rows = RNG.normal(size=(40, 3)).astype(np.float32)
+    observations = torch.as_tensor(rows)
+    torch.manual_seed(0)
+    with torch.no_grad():
+        scaled, expected = model.policy.actor.action_log_prob(observations)
+    actions = model.policy.unscale_action(scaled.numpy())
+    inside = (np.abs(scaled.numpy()) < 0.999).all(axis=1)
+    # Pendulum's torque lies in [-2, 2]: densities are half of those in [-1, 1].
+    np.testing.assert_allclose(
+        network.log_prob(rows, actions)[inside], expected.numpy()[inside] - np.log(2.0), atol=1e-3
+    )
+    assert inside.mean() > 0.5
+    np.testing.assert_allclose(
+        network.act(rows, RNG, deterministic=True), model.predict(rows, deterministic=True)[0], atol=1e-5
+    )
+    drawn = network.act(np.tile(rows[:1], (4000, 1)), np.random.default_rng(0))
+    theirs = model.predict(np.tile(rows[:1], (4000, 1)))[0]
+    assert drawn.mean() == pytest.approx(theirs.mean(), abs=4.0 * theirs.std() * np.sqrt(2.0 / 4000))
+    assert drawn.std() == pytest.approx(theirs.std(), rel=0.1)
+
+
+@pytest.mark.parametrize("kind", ["PPO", "A2C"])
+def test_ppo(kind):
+    model = trained(getattr(sb3, kind))
+    network = network_of(model)
+    rows, actions = RNG.normal(size=(40, 3)).astype(np.float32), RNG.uniform(-2.0, 2.0, size=(40, 1))
+    with torch.no_grad():
+        _, expected, _ = model.policy.evaluate_actions(torch.as_tensor(rows), torch.as_tensor(actions).float())
+    np.testing.assert_allclose(network.log_prob(rows, actions), expected.numpy(), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        network.act(rows, RNG, deterministic=True), model.predict(rows, deterministic=True)[0], atol=1e-5
+    )
+
+
+def test_a_reference_of_a_model():
+    env = gym.make("Pendulum-v1", max_episode_steps=30)
+    model = trained(sb3.SAC, policy_kwargs={"net_arch": [8]})
+    reference = Reference.from_sb3(model, env, n_episodes=3, n_components=2, state=lambda o: o[2:], seed=1)
+    assert reference.about["environment"] == "Pendulum-v1"
+    assert reference.about["steps"] == 90
+    assert reference.states.mass == pytest.approx(1.0)
+    assert reference.about["mean_return"] < 0.0
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: sb3.TD3("MlpPolicy", "Pendulum-v1"), "TD3Policy"),
+        (lambda: sb3.PPO("MlpPolicy", "CartPole-v1", device="cpu"), "Discrete"),
+        (lambda: sb3.SAC("MlpPolicy", "Pendulum-v1", use_sde=True), "gSDE"),
+        (lambda: sb3.SAC("MlpPolicy", "Pendulum-v1", policy_kwargs={"activation_fn": torch.nn.ELU}), "ELU"),
+    ],
+)
+def test_refuses_other_models(make, message):
+    with pytest.raises(UnsupportedPolicy, match=f"{message}.*from_policy"):
+        network_of(make())
+
+
+@pytest.mark.usefixtures("without_stable_baselines")
+def test_says_what_to_install():
+    with pytest.raises(DependencyNotInstalled, match=r'pip install "constrained-maxent\[sb3\]"'):
+        network_of(object())

@@ -1,0 +1,94 @@
+"""Evaluation environments: whole episodes from their true start, whatever the training had."""
+
+import gymnasium as gym
+import pytest
+
+from constrained_maxent.errors import InvalidRun, InvalidSetting
+from constrained_maxent.evaluation import Grid, StateMeasures
+from constrained_maxent.runs.evaluation import evaluate_run, make_evaluation_environment
+from constrained_maxent.runs.run_folder import RunFolder
+from constrained_maxent.runs.settings import TrainSettings
+from constrained_maxent.wrappers import constrain
+
+
+@pytest.mark.parametrize(
+    ("n_episodes", "num_envs", "copies"), [(20, 8, 20), (100, 8, 25), (33, 8, 17), (1, 8, 1), (100, 64, 50)]
+)
+def test_equal_batches_of_not_too_many_copies(n_episodes, num_envs, copies):
+    env = make_evaluation_environment("FrozenLake-PGP-v0", TrainSettings(num_envs=num_envs), n_episodes)
+    assert env.num_envs == copies
+    env.close()
+
+
+@pytest.mark.parametrize("env_id", ["SafeCartpole-PGP-v0", "PointMass-PGP-v0"])
+@pytest.mark.parametrize("kwargs", ['{"time_limit": 0.2}', '{"time_limit": 0.2, "staggered_starts": true}'])
+def test_all_episodes_are_whole(env_id, kwargs):
+    settings = TrainSettings(num_envs=4, steps_per_batch=64, pairing="split", env_kwargs=kwargs)
+    env = make_evaluation_environment(env_id, settings, 4)
+    env.reset(seed=0)
+    n_steps = 10 if env_id.startswith("Point") else 20
+    for t in range(n_steps):
+        _, _, _, truncated, infos = env.step(env.action_space.sample())
+        assert truncated.all() == truncated.any() == (t == n_steps - 1)
+    assert infos["batch"]["whole_episodes"]
+    assert infos["batch"]["episodes"] == 4
+    env.close()
+
+
+class TestEnvironmentsWithWrappersOfTheirOwn:
+    @pytest.fixture
+    def register(self):
+        made = []
+
+        def make(env_id, **batches):
+            def make_vec(num_envs=1, **_):
+                bare = gym.make_vec("FrozenLake-v1", num_envs=num_envs, max_episode_steps=5)
+                return constrain(bare, **batches)
+
+            gym.register(env_id, vector_entry_point=make_vec)
+            made.append(env_id)
+            return env_id
+
+        yield make
+        for env_id in made:
+            del gym.registry[env_id]
+
+    def test_keep_their_batches(self, register, run):
+        env_id = register("Whole-v0", episodes_per_batch=6)
+        result = run(env_id=env_id, num_envs=3)
+        assert evaluate_run(result.folder, n_episodes=4).rollouts.n_episodes == 6
+
+    def test_cannot_be_evaluated_on_fragments(self, register, run):
+        result = run(env_id=register("Parts-v0", steps_per_batch=30), num_envs=3)
+        with pytest.raises(InvalidSetting, match="whole episodes"):
+            evaluate_run(result.folder, n_episodes=4)
+        assert not result.folder.evaluation_path.exists()
+
+    def test_that_do_not_exist(self):
+        with pytest.raises(InvalidSetting, match="no environment"):
+            make_evaluation_environment("Nowhere-v0", TrainSettings(), 4)
+
+
+def test_measures_of_ones_own(run):
+    result = run(
+        env_id="PointMass-PGP-v0", iterations=1, num_envs=4, steps_per_batch=64, env_kwargs='{"time_limit": 1}'
+    )
+    half = StateMeasures(
+        grid=Grid((-0.3,) * 4, (0.3,) * 4, (2, 1, 1, 1)), events={"right": lambda states: states[:, 0] > 0.0}
+    )
+    found = evaluate_run(result.folder, n_episodes=30, measures=half).rollouts
+    assert found.states.coverage.share == 1.0
+    # Starts are uniform over the table, and in one second nobody goes far: half of 30, ± 4 standard errors.
+    assert found.states.events["right"].mean == pytest.approx(0.5, abs=4 * 0.5 / 30**0.5)
+    assert found.length.mean == 50.0
+
+
+@pytest.mark.parametrize("n_episodes", [0, -3])
+def test_no_episodes(run, n_episodes):
+    with pytest.raises(InvalidSetting, match="at least 1"):
+        evaluate_run(run().folder, n_episodes=n_episodes)
+
+
+def test_no_run(tmp_path):
+    with pytest.raises(InvalidRun, match="is not a run folder"):
+        evaluate_run(RunFolder(tmp_path))

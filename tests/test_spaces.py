@@ -1,0 +1,144 @@
+"""The numbering of finite spaces: NumPy's own mixed radix, bijections, and what has no number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text, Tuple
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from constrained_maxent.errors import InvalidData, UnsupportedSpace
+from constrained_maxent.occupancy import FiniteSpace
+from constrained_maxent.spaces import as_row, as_rows
+
+SPACES = [
+    Discrete(5),
+    Discrete(4, start=-2),
+    MultiDiscrete([2, 3, 4]),
+    MultiDiscrete([[2, 3], [1, 2]]),
+    MultiDiscrete([3, 2], start=[1, -1]),
+    MultiBinary(4),
+    MultiBinary((2, 2)),
+    Tuple((Discrete(3), MultiBinary(2))),
+    Tuple((Discrete(2, start=1), Tuple((MultiDiscrete([2, 3]), Discrete(2))))),
+]
+each_space = pytest.mark.parametrize("space", SPACES, ids=str)
+
+
+@each_space
+def test_every_element_has_one_number_and_every_number_one_element(space: gym.Space[Any]) -> None:
+    finite = FiniteSpace(space)
+    space.seed(0)
+    rows = {tuple(np.ravel(as_row(space, element))): element for element in (space.sample() for _ in range(2000))}
+    assert len(rows) == finite.n, "2000 samples should have seen every element of so small a space"
+    assert sorted(finite.encode_one(element) for element in rows.values()) == list(range(finite.n))
+
+
+@each_space
+def test_many_are_numbered_as_one(space: gym.Space[Any]) -> None:
+    finite = FiniteSpace(space)
+    space.seed(1)
+    elements = [space.sample() for _ in range(20)]
+    rows = np.array([as_row(space, element) for element in elements])
+    assert finite.encode(rows).tolist() == [finite.encode_one(element) for element in elements]
+    assert finite.encode(rows).dtype == np.int64
+
+
+@each_space
+def test_rows_of_a_vector_environment_are_the_rows_of_its_elements(space: gym.Space[Any]) -> None:
+    vector_space = gym.vector.utils.batch_space(space, 6)
+    vector_space.seed(2)
+    elements = vector_space.sample()
+    one_by_one = [as_row(space, element) for element in gym.vector.utils.iterate(vector_space, elements)]
+    np.testing.assert_array_equal(as_rows(space, elements), one_by_one)
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=5), st.data())
+@settings(deadline=None)
+def test_numbers_are_mixed_radix_with_the_last_component_fastest(sizes: list[int], data: st.DataObject) -> None:
+    digits = [data.draw(st.integers(0, size - 1)) for size in sizes]
+    finite = FiniteSpace(MultiDiscrete(sizes))
+    assert finite.n == np.prod(sizes)
+    assert finite.encode_one(np.array(digits)) == np.ravel_multi_index(digits, sizes)
+
+
+def test_binary_numbers_are_read_from_the_left() -> None:
+    assert FiniteSpace(MultiBinary(4)).encode(np.array([[1, 0, 1, 1]])).tolist() == [0b1011]
+
+
+def test_no_elements_have_no_numbers() -> None:
+    for space in (Discrete(3), MultiDiscrete([2, 3])):
+        empty = np.zeros((0, *space.shape), dtype=np.int64)
+        assert FiniteSpace(space).encode(empty).shape == (0,)
+
+
+def test_large_spaces_are_numbered_without_listing_them() -> None:
+    finite = FiniteSpace(MultiBinary(62))
+    assert finite.n == 2**62
+    assert finite.encode_one(np.ones(62, dtype=np.int8)) == 2**62 - 1
+
+
+@pytest.mark.parametrize("value", [np.int64(2), np.array(2), np.uint8(2), 2])
+def test_whole_numbers_of_any_type_do(value: Any) -> None:
+    assert FiniteSpace(Discrete(3)).encode_one(value) == 2
+    assert as_row(Discrete(3), value) == 2
+
+
+def test_rows_are_copies() -> None:
+    for space, values in ((Box(-1, 1, (2,)), np.zeros(2)), (MultiDiscrete([2, 2]), np.zeros(2, dtype=np.int64))):
+        assert not np.shares_memory(as_row(space, values), values)
+        assert not np.shares_memory(as_rows(space, values[None]), values)
+
+
+def test_rows_of_a_box_are_float64() -> None:
+    assert as_row(Box(-1, 1, (2,), dtype=np.float32), np.zeros(2, np.float32)).dtype == np.float64
+
+
+class TestRefuses:
+    @pytest.mark.parametrize("space", [Box(0, 1), Dict({"a": Discrete(2)}), Text(3), Tuple((Discrete(2), Box(0, 1)))])
+    def test_spaces_that_are_not_finite(self, space: gym.Space[Any]) -> None:
+        with pytest.raises(UnsupportedSpace, match="Counts take Discrete, MultiDiscrete, MultiBinary and Tuple"):
+            FiniteSpace(space)
+
+    @pytest.mark.parametrize("space", [Dict({"a": Discrete(2)}), Text(3)])
+    def test_rows_of_spaces_it_does_not_know(self, space: gym.Space[Any]) -> None:
+        for to_rows in (as_row, as_rows):
+            with pytest.raises(UnsupportedSpace):
+                to_rows(space, space.sample())
+
+    @pytest.mark.parametrize("size", [63, 5000])
+    def test_spaces_too_large_to_number(self, size: int) -> None:
+        with pytest.raises(UnsupportedSpace, match=rf"at least 2\^{size} elements.*more coarsely"):
+            FiniteSpace(MultiBinary(size))
+
+    @pytest.mark.parametrize("value", [-3, 2, 10**20])
+    def test_numbers_outside(self, value: int) -> None:
+        with pytest.raises(InvalidData, match="is not in Discrete"):
+            FiniteSpace(Discrete(4, start=-2)).encode_one(value)
+
+    @pytest.mark.parametrize("rows", [[-1], [5], [0, 1, 5]])
+    def test_entries_outside(self, rows: list[int]) -> None:
+        with pytest.raises(InvalidData, match="outside Discrete"):
+            FiniteSpace(Discrete(5)).encode(np.array(rows))
+
+    @pytest.mark.parametrize("value", [1.0, 1.7, np.nan, "1", None, np.array([1, 2])])
+    def test_one_element_that_is_not_a_whole_number(self, value: Any) -> None:
+        for encode in (FiniteSpace(Discrete(5)).encode_one, lambda element: as_row(Discrete(5), element)):
+            with pytest.raises(InvalidData, match="must be a whole number"):
+                encode(value)
+
+    @pytest.mark.parametrize("space", [Discrete(5), MultiDiscrete([2, 3])])
+    def test_rows_that_are_not_whole_numbers(self, space: gym.Space[Any]) -> None:
+        with pytest.raises(InvalidData, match="whole numbers, got dtype float64"):
+            as_rows(space, np.full((4, *space.shape), 0.5))
+        with pytest.raises(InvalidData, match="whole numbers, got dtype float64"):
+            FiniteSpace(space).encode(np.full((4, *space.shape), 0.5))
+
+    @pytest.mark.parametrize("shape", [(), (4,), (4, 3), (4, 2, 2)])
+    def test_a_wrong_number_of_components(self, shape: tuple[int, ...]) -> None:
+        with pytest.raises(InvalidData, match=r"must have shape \(n, 2\)"):
+            FiniteSpace(MultiDiscrete([2, 3])).encode(np.zeros(shape, dtype=np.int64))
