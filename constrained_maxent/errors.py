@@ -83,5 +83,9 @@ class InvalidRun(ConstrainedMaxentError, ValueError):
     """A run folder lacks what is asked of it, or holds something else."""
 
 
+class UnplannedRun(UserWarning):
+    """Schedules run over the progress of a run whose end nobody has announced; a warning."""
+
+
 class RedundantObservation(UserWarning):
     """Coordinates of an observation depend on each other, so that it has no density; a warning."""

@@ -7,13 +7,14 @@ r"""Adds up objective, constraints and penalties: the penalized problem and its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from constrained_maxent.errors import DuplicateName, InvalidSetting
-from constrained_maxent.functionals import Functional, LinearCost
+from constrained_maxent.functionals import Functional
 from constrained_maxent.functionals.base import as_measure
 from constrained_maxent.penalties import Penalty
 from constrained_maxent.types import FloatArray, IntArray, Measure, Points
@@ -36,7 +37,7 @@ class Constraint:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class ProblemValue:
     """The penalized problem at one λ.
 
     Attributes:
@@ -51,66 +52,106 @@ class Evaluation:
 
 
 @dataclass(frozen=True, eq=False)
-class _Term:
-    """One part of the pseudo-reward: a coefficient times the derivative of a functional."""
+class _Summand:
+    """A coefficient times the derivative of a functional.
+
+    ``table`` is that derivative on every cell, flat; ``None`` where it is what was observed, or without cells.
+    """
 
     functional: Functional
     coefficient: float
     table: FloatArray | None
-    """Coefficient times derivative on every cell, flat; ``None`` where cells do not determine it."""
 
-    @property
-    def cost(self) -> str | None:
-        """Name of the observed cost that is the derivative, if it is one."""
-        observed = self.functional.observed if isinstance(self.functional, LinearCost) else None
-        return observed if isinstance(observed, str) else None
+    def at_cell(self, cell: int, observed: Mapping[str, float]) -> float:
+        if self.table is not None:
+            return self.coefficient * self.table.item(cell)
+        return self.coefficient * observed[str(self.functional.observed)]
+
+    def at_cells(self, cells: IntArray, observed: Mapping[str, FloatArray]) -> FloatArray:
+        if self.table is not None:
+            return self.coefficient * self.table[cells]
+        return self.coefficient * observed[str(self.functional.observed)]
+
+    def at(self, measure: Measure, points: Points) -> FloatArray:
+        if not self.coefficient:
+            return np.zeros(points.density.shape)
+        return self.coefficient * self.functional.derivative(measure, points)
 
 
-class PseudoReward:
+class RewardFunction:
     r"""The pseudo-reward :math:`r(s,a)` of one estimate of λ, by parts: ``objective`` and each constraint's name.
 
-    Made by :meth:`Problem.pseudo_reward`. The parts add up to the pseudo-reward.
+    Made by :meth:`Problem.reward_function`. The parts add up to the pseudo-reward.
+
+    Args:
+        measure: the estimate.
+        terms: functional and coefficient of each part, by name.
     """
 
     def __init__(self, measure: Measure, terms: Mapping[str, tuple[Functional, float]]) -> None:
         self._measure = measure
-        is_table = measure.points.cells is None and measure.weights.ndim == 2
-        self._terms: dict[str, _Term] = {}
-        for name, (functional, coefficient) in terms.items():
-            term = _Term(functional, coefficient, None)
-            if is_table and term.cost is None:
-                table = coefficient * functional.derivative(measure) if coefficient else np.zeros(measure.weights.shape)
-                term = replace(term, table=table.reshape(-1))
-            self._terms[name] = term
-        self.is_tabular = is_table
-        """Whether cell numbers and observed costs are enough to look every part up."""
+        self.is_tabular = measure.points.cells is None and measure.weights.ndim == 2
+        """Whether cell numbers and observed quantities are enough to look every part up."""
+        self._terms = {
+            name: [_Summand(part, coefficient * weight, self._table(part)) for weight, part in functional.summands]
+            for name, (functional, coefficient) in terms.items()
+        }
+
+    def _table(self, functional: Functional) -> FloatArray | None:
+        if not self.is_tabular or functional.observed is not None:
+            return None
+        return functional.derivative(self._measure, self._measure.points).reshape(-1)
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self._terms)
 
+    def with_coefficients(self, terms: Mapping[str, tuple[Functional, float]]) -> RewardFunction:
+        """These derivatives times other coefficients: all that is new where only multipliers have moved."""
+        other = copy(self)
+        other._terms = {
+            name: [
+                replace(summand, coefficient=coefficient * weight)
+                for summand, (weight, _) in zip(self._terms[name], functional.summands, strict=True)
+            ]
+            for name, (functional, coefficient) in terms.items()
+        }
+        return other
+
     def at(self, points: Points) -> dict[str, FloatArray]:
         """Parts of the pseudo-reward at many points, each of the points' shape."""
         return {
-            name: term.coefficient * term.functional.derivative(self._measure, points)
-            if term.coefficient
-            else np.zeros(points.density.shape)
-            for name, term in self._terms.items()
+            name: _total([summand.at(self._measure, points) for summand in summands])
+            for name, summands in self._terms.items()
         }
 
-    def at_cells(self, cells: IntArray, costs: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
-        """The same by cell numbers, ``(n,)``; needs ``is_tabular``."""
+    def at_cells(self, cells: IntArray, observed: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+        """Parts of the pseudo-reward at cells, ``(n,)`` each; needs ``is_tabular``.
+
+        Args:
+            cells: numbers s·|A| + a, ``(n,)``.
+            observed: what was observed there by name, costs for example, ``(n,)`` each.
+        """
         return {
-            name: term.table[cells] if term.table is not None else term.coefficient * costs[term.cost]  # type: ignore[index]
-            for name, term in self._terms.items()
+            name: _total([summand.at_cells(cells, observed) for summand in summands])
+            for name, summands in self._terms.items()
         }
 
-    def at_cell(self, cell: int, costs: Mapping[str, float]) -> dict[str, float]:
-        """The same for one cell: what a scalar environment asks for on every step."""
+    def at_cell(self, cell: int, observed: Mapping[str, float]) -> dict[str, float]:
+        """Parts of the pseudo-reward in one cell: what a scalar environment asks for on every step."""
         return {
-            name: term.table.item(cell) if term.table is not None else term.coefficient * costs[term.cost]  # type: ignore[index]
-            for name, term in self._terms.items()
+            name: summands[0].at_cell(cell, observed)
+            if len(summands) == 1
+            else sum(summand.at_cell(cell, observed) for summand in summands)
+            for name, summands in self._terms.items()
         }
+
+
+def _total(parts: Sequence[FloatArray]) -> FloatArray:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
 
 
 @dataclass
@@ -169,32 +210,38 @@ class Problem:
         """Names of the pseudo-reward's parts."""
         return ((OBJECTIVE,) if self.objective is not None else ()) + tuple(self.constraints)
 
-    def evaluate(self, occupancy: Measure | FloatArray) -> Evaluation:
+    def evaluate(self, occupancy: Measure | FloatArray) -> ProblemValue:
         """Objective, constraint values and penalty at λ."""
         measure = as_measure(occupancy)
         violations = {
             name: constraint.functional.value(measure) - constraint.functional.limit
             for name, constraint in self.constraints.items()
         }
-        return Evaluation(
+        return ProblemValue(
             objective=None if self.objective is None else self.objective.value(measure),
             constraints=violations,
             penalty=sum((self.constraints[name].penalty.value(value) for name, value in violations.items()), 0.0),
         )
 
-    def pseudo_reward(self, occupancy: Measure | FloatArray, evaluation: Evaluation) -> PseudoReward:
-        """The pseudo-reward at λ; ``evaluation`` is that of the same λ."""
-        terms = {} if self.objective is None else {OBJECTIVE: (self.objective, 1.0)}
-        for name, constraint in self.constraints.items():
-            terms[name] = (constraint.functional, -constraint.penalty.slope(evaluation.constraints[name]))
-        return PseudoReward(as_measure(occupancy), terms)
-
-    def update_penalties(self, evaluation: Evaluation) -> bool:
-        """Let multipliers follow the violations; True if any penalty changed."""
-        updated = {
-            name: replace(constraint, penalty=constraint.penalty.updated(evaluation.constraints[name]))
+    def terms(self, value: ProblemValue) -> dict[str, tuple[Functional, float]]:
+        """Each part of the pseudo-reward by name: its functional, and what multiplies it, 1 for F and -ℒ'(R) for R."""
+        objective = {} if self.objective is None else {OBJECTIVE: (self.objective, 1.0)}
+        return objective | {
+            name: (constraint.functional, -constraint.penalty.slope(value.constraints[name]))
             for name, constraint in self.constraints.items()
         }
-        changed = any(updated[name].penalty != constraint.penalty for name, constraint in self.constraints.items())
-        self.constraints.update(updated)
-        return changed
+
+    def reward_function(self, occupancy: Measure | FloatArray, value: ProblemValue) -> RewardFunction:
+        """The pseudo-reward at λ; ``value`` is the problem's value at the same λ."""
+        return RewardFunction(as_measure(occupancy), self.terms(value))
+
+    def update_penalties(self, value: ProblemValue, progress: float) -> None:
+        """Let multipliers follow the violations.
+
+        Args:
+            value: of the batch that has ended.
+            progress: share of the run that is over when the next batch begins, from 0 to 1.
+        """
+        for name, constraint in self.constraints.items():
+            updated = constraint.penalty.updated(value.constraints[name], progress)
+            self.constraints[name] = replace(constraint, penalty=updated)

@@ -7,6 +7,9 @@ from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from typing import Any
+from enum import Enum
+from collections.abc import Callable
 
 from constrained_maxent.errors import InvalidData, InvalidSetting
 from constrained_maxent.types import FloatArray, Measure, Points, as_array, is_number, require_finite
@@ -17,6 +20,14 @@ CELL_SMOOTHING = 1e-6
 DENSITY_SMOOTHING = 1e-300
 """Usual σ where λ is a density. How large that is depends on units, so that σ may only keep logarithms finite: where λ
 underflows, they are 690 nats."""
+
+
+class OwnReward(Enum):
+    REWARD = "reward"
+
+
+OWN_REWARD = OwnReward.REWARD
+Source = str | Callable[[Any, Any, Any], float] | OwnReward
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +77,25 @@ class Functional(ABC):
         derivative = derivative.view()
         derivative.flags.writeable = False
         return derivative
+
+    @property
+    def summands(self) -> tuple[tuple[float, Functional], ...]:
+        """Weights and functionals that add up to this one: itself, unless it is a sum."""
+        return ((1.0, self),)
+
+    @property
+    def observed(self) -> str | None:
+        """Name of the observed quantity that is the derivative; ``None`` where λ tells it."""
+        return None
+
+    curvature = "unknown"
+    periodic = None
+
+    def observing(self, name):
+        return self, {}
+
+    def require_trainable(self) -> None:
+        pass
 
     @abstractmethod
     def _value(self, measure: Measure) -> float: ...

@@ -46,9 +46,17 @@ class LinearCost(Functional):
             object.__setattr__(self, "_table", frozen_table("cost", self.cost))
 
     @property
-    def observed(self) -> str | CostFunction | None:
+    def observed(self):
         """The ``info`` key or function that is asked on every step; ``None`` for a table."""
         return None if self._table is not None else self.cost  # type: ignore[return-value]
+
+    def observing(self, name):
+        from dataclasses import replace
+
+        if self._table is not None:
+            return self, {}
+        key = self.cost if isinstance(self.cost, str) else f"{name}()"
+        return replace(self, cost=key), {key: self.cost}
 
     def _name(self) -> str:
         if not isinstance(self.cost, str):

@@ -16,7 +16,7 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import DependencyNotInstalled
 
-from constrained_maxent.agents.rollouts import Environment
+from constrained_maxent.spaces import Environment
 from constrained_maxent.errors import (
     ConstrainedMaxentError,
     InvalidSetting,
@@ -260,7 +260,7 @@ def _over_density(
     chosen: dict[str, Any] = {
         "estimator": estimator,
         "state": source,
-        "agent_defaults": {"return_discount": 0.99},
+        "suggestions": {"return_discount": 0.99},
     }
     if settings.episodes_per_batch is None:
         chosen["steps_per_batch"] = max(_STEPS, settings.num_envs or 1)

@@ -284,8 +284,6 @@ def _make(
         staggered = episodes_per_batch is None and has_time_limit
         environment = {"num_envs": num_envs, "staggered_starts": staggered, **environment}
     agent = dict(settings["agent"])
-    if "final_learning_rate" in agent:
-        agent["decay_iterations"] = settings["iterations"]
     return constrain(
         kind(**environment),
         Entropy(over=settings["over"], smoothing=settings["smoothing"]),
@@ -298,12 +296,12 @@ def _make(
         pairing=pairing,
         state="state",
         replace_reward=replace_reward,
-        agent_defaults=agent,
+        suggestions=agent,
     )
 
 
 def _usual_penalty(preset: str, iterations: int, *, least_violation: float = 0.0) -> Penalty:
     if preset == "default":
         # Little at first: an agent that is punished before it has seen anything stays where it is.
-        return AdaptiveLagrangian(3.0, 60.0, iterations, largest_violation=least_violation)
+        return AdaptiveLagrangian(3.0, 60.0, largest_violation=least_violation)
     return Quadratic(10.0)

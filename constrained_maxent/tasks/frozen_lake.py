@@ -46,14 +46,13 @@ def schedules_of(preset: Preset, iterations: int) -> dict[str, Any]:
     if preset == "paper":
         return {"penalty": Quadratic(0.005), "memory": 0.0, "agent": {}}
     return {
-        "penalty": QuadraticContinuation(0.005, 40.0, iterations),
-        "memory": Geometric(0.7, 0.97, iterations),
+        "penalty": QuadraticContinuation(0.005, 40.0),
+        "memory": Geometric(0.7, 0.97),
         "agent": {
             "optimizer": "natural",
             "damping": 0.001,
             "learning_rate": 0.005,
             "final_learning_rate": 0.0003,
-            "decay_iterations": iterations,
             "baseline": "batch-mean",
         },
     }
@@ -120,7 +119,7 @@ def make_frozen_lake(
         discount=settings["discount"],
         scale=settings["scale"],
         pairing=pairing,
-        agent_defaults=settings["agent"],
+        suggestions=settings["agent"],
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.penalties import Penalty, Quadratic
 from constrained_maxent.types import check_count
-from constrained_maxent.wrappers.terms import as_penalty
+from constrained_maxent.wrappers.declarations import as_penalty
 
 Preset = Literal["default", "paper"]
 

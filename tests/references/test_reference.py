@@ -13,7 +13,7 @@ from constrained_maxent.occupancy import Gaussians, Mixture
 from constrained_maxent.references import CallablePolicy, Reference
 from constrained_maxent.types import Measure, Points, Trajectory
 from constrained_maxent.wrappers import constrain
-from constrained_maxent.wrappers.terms import imitation
+from constrained_maxent.wrappers.declarations import imitation
 
 RNG = np.random.default_rng(0)
 ROWS, ACTIONS = RNG.normal(size=(2, 30, 2))
