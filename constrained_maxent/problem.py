@@ -7,7 +7,7 @@ r"""Adds up objective, constraints and penalties: the penalized problem and its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 
@@ -52,30 +52,35 @@ class ProblemValue:
 
 
 @dataclass(frozen=True, eq=False)
-class _Summand:
-    """A coefficient times the derivative of a functional.
+class _Term:
+    """One part of the pseudo-reward, where λ̂ is a table: a coefficient times the derivative of a functional.
 
-    ``table`` is that derivative on every cell, flat; ``None`` where it is what was observed, or without cells.
+    ``table`` is what cells determine of the derivative, flat; ``None`` where that is 0. ``charges`` tell how the rest
+    follows what is recorded.
     """
 
-    functional: Functional
     coefficient: float
     table: FloatArray | None
+    charges: Mapping[str, float]
 
-    def at_cell(self, cell: int, observed: Mapping[str, float]) -> float:
-        if self.table is not None:
-            return self.coefficient * self.table.item(cell)
-        return self.coefficient * observed[str(self.functional.observed)]
+    @classmethod
+    def of(cls, functional: Functional, coefficient: float, measure: Measure) -> _Term:
+        charges = functional.charges(measure)
+        uncharged = replace(measure.points, costs=dict.fromkeys(charges, np.zeros(measure.weights.shape)))
+        table = functional.derivative(measure, uncharged).reshape(-1)
+        return cls(coefficient, table if table.any() or not charges else None, charges)
 
-    def at_cells(self, cells: IntArray, observed: Mapping[str, FloatArray]) -> FloatArray:
-        if self.table is not None:
-            return self.coefficient * self.table[cells]
-        return self.coefficient * observed[str(self.functional.observed)]
+    def at_cell(self, cell: int, recorded: Mapping[str, float]) -> float:
+        slope = 0.0 if self.table is None else self.table.item(cell)
+        for name, charge in self.charges.items():
+            slope += charge * recorded[name]
+        return self.coefficient * slope
 
-    def at(self, measure: Measure, points: Points) -> FloatArray:
-        if not self.coefficient:
-            return np.zeros(points.density.shape)
-        return self.coefficient * self.functional.derivative(measure, points)
+    def at_cells(self, cells: IntArray, recorded: Mapping[str, FloatArray]) -> FloatArray:
+        slopes = np.zeros(len(cells)) if self.table is None else self.table[cells]
+        for name, charge in self.charges.items():
+            slopes = slopes + charge * recorded[name]
+        return self.coefficient * slopes
 
 
 class RewardFunction:
@@ -89,69 +94,43 @@ class RewardFunction:
     """
 
     def __init__(self, measure: Measure, terms: Mapping[str, tuple[Functional, float]]) -> None:
-        self._measure = measure
+        self._measure, self._functionals = measure, dict(terms)
         self.is_tabular = measure.points.cells is None and measure.weights.ndim == 2
-        """Whether cell numbers and observed quantities are enough to look every part up."""
-        self._terms = {
-            name: [_Summand(part, coefficient * weight, self._table(part)) for weight, part in functional.summands]
-            for name, (functional, coefficient) in terms.items()
-        }
-
-    def _table(self, functional: Functional) -> FloatArray | None:
-        if not self.is_tabular or functional.observed is not None:
-            return None
-        return functional.derivative(self._measure, self._measure.points).reshape(-1)
+        """Whether cell numbers and what was recorded are enough to look every part up."""
+        self._terms = {name: _Term.of(*term, measure) for name, term in terms.items()} if self.is_tabular else {}
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(self._terms)
+        return tuple(self._functionals)
 
     def with_coefficients(self, terms: Mapping[str, tuple[Functional, float]]) -> RewardFunction:
-        """These derivatives times other coefficients: all that is new where only multipliers have moved."""
+        """The derivatives of the same functionals times other coefficients: multipliers have moved, λ̂ has not."""
         other = copy(self)
-        other._terms = {
-            name: [
-                replace(summand, coefficient=coefficient * weight)
-                for summand, (weight, _) in zip(self._terms[name], functional.summands, strict=True)
-            ]
-            for name, (functional, coefficient) in terms.items()
-        }
+        other._functionals = dict(terms)
+        other._terms = {name: replace(term, coefficient=terms[name][1]) for name, term in self._terms.items()}
         return other
 
     def at(self, points: Points) -> dict[str, FloatArray]:
         """Parts of the pseudo-reward at many points, each of the points' shape."""
         return {
-            name: _total([summand.at(self._measure, points) for summand in summands])
-            for name, summands in self._terms.items()
+            name: coefficient * functional.derivative(self._measure, points)
+            if coefficient
+            else np.zeros(points.density.shape)
+            for name, (functional, coefficient) in self._functionals.items()
         }
 
-    def at_cells(self, cells: IntArray, observed: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    def at_cells(self, cells: IntArray, recorded: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
         """Parts of the pseudo-reward at cells, ``(n,)`` each; needs ``is_tabular``.
 
         Args:
             cells: numbers s·|A| + a, ``(n,)``.
-            observed: what was observed there by name, costs for example, ``(n,)`` each.
+            recorded: what was recorded there by name, costs for example, ``(n,)`` each.
         """
-        return {
-            name: _total([summand.at_cells(cells, observed) for summand in summands])
-            for name, summands in self._terms.items()
-        }
+        return {name: term.at_cells(cells, recorded) for name, term in self._terms.items()}
 
-    def at_cell(self, cell: int, observed: Mapping[str, float]) -> dict[str, float]:
+    def at_cell(self, cell: int, recorded: Mapping[str, float]) -> dict[str, float]:
         """Parts of the pseudo-reward in one cell: what a scalar environment asks for on every step."""
-        return {
-            name: summands[0].at_cell(cell, observed)
-            if len(summands) == 1
-            else sum(summand.at_cell(cell, observed) for summand in summands)
-            for name, summands in self._terms.items()
-        }
-
-
-def _total(parts: Sequence[FloatArray]) -> FloatArray:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
+        return {name: term.at_cell(cell, recorded) for name, term in self._terms.items()}
 
 
 @dataclass
