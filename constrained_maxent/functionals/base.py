@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from constrained_maxent.errors import InvalidData, InvalidSetting
+from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedFunctional
+from constrained_maxent.functionals.terms import EngineTerm
 from constrained_maxent.types import FloatArray, Measure, Points, as_array, is_number, require_finite
 
 CELL_SMOOTHING = 1e-6
@@ -67,11 +69,19 @@ class Functional(ABC):
         derivative.flags.writeable = False
         return derivative
 
-    @abstractmethod
     def _value(self, measure: Measure) -> float: ...
 
-    @abstractmethod
     def _derivative(self, measure: Measure, points: Points) -> FloatArray: ...
+
+    def __call__(self, occupancy: Measure | ArrayLike) -> float:
+        return float(self.value(as_measure(occupancy)))
+
+    def gradient(self, occupancy: Measure | ArrayLike) -> FloatArray:
+        measure = as_measure(occupancy)
+        return self.derivative(measure, measure.points)
+
+    def engine_terms(self, n_states: int, n_actions: int) -> Sequence[EngineTerm]:
+        raise UnsupportedFunctional(type(self).__name__, "engine_terms", "override it.")
 
     def check(self, n_states: int, n_actions: int) -> None:
         """Raise ``InvalidData`` if this functional does not fit a finite space of that size; by default it does."""

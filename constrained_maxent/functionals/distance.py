@@ -33,6 +33,12 @@ class L2Distance(Functional):
         super().__post_init__()
         object.__setattr__(self, "_reference", frozen_table("reference", self.reference))
 
+    def engine_terms(self, n_states, n_actions):  # type: ignore[no-untyped-def]
+        from constrained_maxent.functionals.base import cell_smoothing
+        from constrained_maxent.functionals.terms import EngineTerm
+
+        return [EngineTerm(kind="distance", table=self.table)]
+
     def _value(self, measure: Measure) -> float:
         reference = table_at(self._reference, measure.points)
         squared = float(np.sum((measure.weights - reference) ** 2))

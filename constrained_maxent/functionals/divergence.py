@@ -81,6 +81,12 @@ class KLDivergence(Functional):
         # 0/0 with sigma = 0: such a cell adds nothing to the value.
         return np.where(np.isnan(ratio), 0.0, ratio)
 
+    def engine_terms(self, n_states, n_actions):  # type: ignore[no-untyped-def]
+        from constrained_maxent.functionals.base import cell_smoothing
+        from constrained_maxent.functionals.terms import EngineTerm
+
+        return [EngineTerm(kind="divergence", table=self.table, smoothing=cell_smoothing(self.smoothing))]
+
     def _value(self, measure: Measure) -> float:
         # 0 log 0 = 0: with sigma = 0 the ratio of an empty cell is -inf.
         log_ratio = np.where(measure.weights > 0.0, self._log_ratio(measure.points), 0.0)

@@ -58,6 +58,12 @@ class Entropy(Functional):
     def _density(self, points: Points) -> FloatArray:
         return points.density if self.over == "state-action" else points.state_density
 
+    def engine_terms(self, n_states, n_actions):  # type: ignore[no-untyped-def]
+        from constrained_maxent.functionals.base import cell_smoothing
+        from constrained_maxent.functionals.terms import EngineTerm
+
+        return [EngineTerm(kind="entropy", smoothing=cell_smoothing(self.smoothing), over_states=self.over == "state")]
+
     def _value(self, measure: Measure) -> float:
         density = self._density(measure.points)
         # xlogy(w, 0) = 0 where w = 0; with sigma = 0 an unvisited cell adds nothing, as it should.

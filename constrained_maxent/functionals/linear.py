@@ -58,6 +58,14 @@ class LinearCost(Functional):
             )
         return self.cost
 
+    def engine_terms(self, n_states, n_actions):  # type: ignore[no-untyped-def]
+        from constrained_maxent.functionals.terms import EngineTerm
+
+        if self.table is None:
+            self._name()
+            raise MissingCost("The engine needs a table.")
+        return [EngineTerm(kind="linear", table=self.table)]
+
     def _value(self, measure: Measure) -> float:
         if self._table is not None:
             return float(np.sum(measure.weights * table_at(self._table, measure.points)))
