@@ -293,7 +293,7 @@ class Tracker:
         """Share of the planned run that is over, from 0 to 1; 0 as long as nobody has announced its end."""
         if self._plan is None:
             return 0.0
-        done: int = getattr(self, self._plan.unit)
+        done = self.iteration if self._plan.unit == "iterations" else self.timesteps
         return min(done, self._plan.amount) / self._plan.amount
 
     # Steps.
