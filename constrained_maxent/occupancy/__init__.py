@@ -11,8 +11,7 @@ from constrained_maxent.occupancy.continuous import ContinuousEstimator
 from constrained_maxent.occupancy.counts import Counts
 from constrained_maxent.occupancy.from_scikit_learn import FromScikitLearn
 from constrained_maxent.occupancy.gaussian_mixture import GaussianMixture
-from constrained_maxent.occupancy.gaussians import Gaussians
-from constrained_maxent.occupancy.mixture import Mixture
+from constrained_maxent.occupancy.gaussians import Gaussians, Mixture
 from constrained_maxent.occupancy.neighbors import NearestNeighbors
 from constrained_maxent.occupancy.weighting import Scale, Weighting
 from constrained_maxent.schedules import Geometric
