@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import gymnasium as gym
-import numpy as np
 from numpy.typing import NDArray
 
 from constrained_maxent.errors import InvalidSetting, NotFitted, UnsupportedSpace

@@ -32,8 +32,8 @@ class ContinuousEstimator(OccupancyEstimator):
     """A density over the state, or over state and action together, learnt from the samples of a batch.
 
     A density of your own implements ``learn`` and ``log_density``, and over ``"state-action"`` also
-    ``log_state_density``; see :class:`~constrained_maxent.occupancy.NearestNeighbors`. What learning again from the same
-    samples would not give is told by ``model`` and ``restore``. Arguments that all densities take:
+    ``log_state_density``; see :class:`~constrained_maxent.occupancy.NearestNeighbors`. One that learns something else
+    from the same samples the next time also implements ``model`` and ``restore``. Arguments that all densities take:
 
     Args:
         over: ``"state"``: the density is one of states; times π(a|s) where batches carry log π (``policy_log_prob`` of
