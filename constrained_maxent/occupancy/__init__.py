@@ -15,13 +15,11 @@ from constrained_maxent.occupancy.gaussians import Gaussians, Mixture
 from constrained_maxent.occupancy.neighbors import NearestNeighbors
 from constrained_maxent.occupancy.weighting import Scale, Weighting
 from constrained_maxent.schedules import Geometric
-from constrained_maxent.spaces import FiniteSpace
 
 __all__ = [
     "AdamGaussianMixture",
     "ContinuousEstimator",
     "Counts",
-    "FiniteSpace",
     "FromScikitLearn",
     "GaussianMixture",
     "Gaussians",
