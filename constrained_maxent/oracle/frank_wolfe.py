@@ -99,7 +99,9 @@ def frank_wolfe(
     FrankWolfeResult(a mixture of 3 policies, objective 1.2839, gap 0)
     """
     if not isinstance(mdp, TabularMDP):
-        raise InvalidSetting(f"mdp= is a {type(mdp).__name__}, not a TabularMDP: TabularMDP.from_env(env, discount=0.99).")
+        raise InvalidSetting(
+            f"mdp= is a {type(mdp).__name__}, not a TabularMDP: TabularMDP.from_env(env, discount=0.99)."
+        )
     problem = _problem_of(mdp, Entropy() if objective is None else objective, constraints or {})
     _check(mdp, iterations=iterations, tolerance=tolerance, steps=steps, episodes=episodes)
     rng, transitions = np.random.default_rng(check_count("seed", seed, least=0)), 0
