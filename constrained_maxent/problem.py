@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from constrained_maxent.errors import DuplicateName, InvalidSetting
-from constrained_maxent.functionals import Functional, LinearCost
+from constrained_maxent.functionals import Functional
 from constrained_maxent.functionals.base import as_measure
 from constrained_maxent.penalties import Penalty
 from constrained_maxent.types import FloatArray, IntArray, Measure, Points
@@ -57,13 +57,20 @@ class _Term:
     functional: Functional
     coefficient: float
     table: FloatArray | None
-    """Coefficient times derivative on every cell, flat; ``None`` where cells do not determine it."""
+    """Coefficient times what does not depend on observed quantities, on every cell, flat; ``None`` off tables."""
+    charges: tuple[tuple[str, float], ...]
+    """Names of observed quantities, and the coefficient times by how much the derivative follows each."""
 
-    @property
-    def cost(self) -> str | None:
-        """Name of the observed cost that is the derivative, if it is one."""
-        observed = self.functional.observed if isinstance(self.functional, LinearCost) else None
-        return observed if isinstance(observed, str) else None
+    @classmethod
+    def of(cls, functional: Functional, coefficient: float, measure: Measure, is_table: bool) -> _Term:
+        """The term at a measure."""
+        charges = tuple((name, coefficient * charge) for name, charge in functional.charges(measure).items())
+        if not is_table:
+            return cls(functional, coefficient, None, charges)
+        nothing = np.zeros(measure.weights.shape)
+        points = replace(measure.points, costs={name: nothing for name, _ in charges}) if charges else measure.points
+        table = coefficient * functional.derivative(measure, points) if coefficient else nothing
+        return cls(functional, coefficient, table.reshape(-1), charges)
 
 
 class PseudoReward:
@@ -77,11 +84,7 @@ class PseudoReward:
         is_table = measure.points.cells is None and measure.weights.ndim == 2
         self._terms: dict[str, _Term] = {}
         for name, (functional, coefficient) in terms.items():
-            term = _Term(functional, coefficient, None)
-            if is_table and term.cost is None:
-                table = coefficient * functional.derivative(measure) if coefficient else np.zeros(measure.weights.shape)
-                term = replace(term, table=table.reshape(-1))
-            self._terms[name] = term
+            self._terms[name] = _Term.of(functional, coefficient, measure, is_table)
         self.is_tabular = is_table
         """Whether cell numbers and observed costs are enough to look every part up."""
 
@@ -100,17 +103,23 @@ class PseudoReward:
 
     def at_cells(self, cells: IntArray, costs: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
         """The same by cell numbers, ``(n,)``; needs ``is_tabular``."""
-        return {
-            name: term.table[cells] if term.table is not None else term.coefficient * costs[term.cost]  # type: ignore[index]
-            for name, term in self._terms.items()
-        }
+        parts = {}
+        for name, term in self._terms.items():
+            part = term.table[cells]  # type: ignore[index]
+            for observed, charge in term.charges:
+                part = part + charge * costs[observed]
+            parts[name] = part
+        return parts
 
     def at_cell(self, cell: int, costs: Mapping[str, float]) -> dict[str, float]:
         """The same for one cell: what a scalar environment asks for on every step."""
-        return {
-            name: term.table.item(cell) if term.table is not None else term.coefficient * costs[term.cost]  # type: ignore[index]
-            for name, term in self._terms.items()
-        }
+        parts = {}
+        for name, term in self._terms.items():
+            part = term.table.item(cell)  # type: ignore[union-attr]
+            for observed, charge in term.charges:
+                part += charge * costs[observed]
+            parts[name] = part
+        return parts
 
 
 @dataclass

@@ -31,8 +31,8 @@ def evaluate(bound: Majorant, occupancy: np.ndarray, added: np.ndarray | float =
     return (
         bound.constant
         + float(np.sum(reward * occupancy))
-        + bound.temperature * entropy.value(occupancy)
-        + bound.state_temperature * states.value(occupancy)
+        + bound.temperature * entropy(occupancy)
+        + bound.state_temperature * states(occupancy)
     )
 
 
@@ -80,9 +80,9 @@ class Case:
         )
 
     def lagrangian(self, occupancy: np.ndarray) -> float:
-        value = self.objective.value(occupancy)
+        value = self.objective(occupancy)
         for name, functional in self.constraints.items():
-            residual = functional.value(occupancy) - functional.limit
+            residual = functional(occupancy) - functional.limit
             if name in self.penalties:
                 value -= self.penalties[name].value(residual)
             else:
@@ -108,9 +108,9 @@ class TestMajorant:
         case.penalties = {name: kind for name, kind in case.penalties.items() if isinstance(kind, Quadratic)}
         for name, penalty in case.penalties.items():
             functional = case.constraints[name]
-            case.multipliers[name] = penalty.slope(functional.value(point) - functional.limit)
+            case.multipliers[name] = penalty.slope(functional(point) - functional.limit)
         if "l2" in case.constraints:
-            case.directions = {"l2": case.constraints["l2"].derivative(point)}
+            case.directions = {"l2": case.constraints["l2"].gradient(point)}
         assert evaluate(case.majorant(), point) == pytest.approx(case.lagrangian(point), rel=1e-9, abs=1e-9)
 
     @few
@@ -181,9 +181,9 @@ class TestBounds:
         occupancy = mdp.occupancy(program.policy())
         bound = majorant(entropy, {}, {}, (3, 2))
         # Of first order in what the gradient lacks, which is a logarithm: 1e-10 of mass may be 1e-5 of it.
-        upper = reward_bound(mdp, bound, entropy.derivative(np.maximum(occupancy, 1e-12)))
-        assert upper == pytest.approx(entropy.value(occupancy), abs=1e-3)
-        assert program.bound(bound) == pytest.approx(entropy.value(occupancy), abs=1e-7)
+        upper = reward_bound(mdp, bound, entropy.gradient(np.maximum(occupancy, 1e-12)))
+        assert upper == pytest.approx(entropy(occupancy), abs=1e-3)
+        assert program.bound(bound) == pytest.approx(entropy(occupancy), abs=1e-7)
 
     @pytest.mark.parametrize("horizon", [None, 4])
     def test_wrong_dual_values_only_loosen_the_bound(self, horizon: int | None) -> None:

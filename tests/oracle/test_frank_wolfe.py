@@ -68,7 +68,7 @@ def test_the_mixture_s_occupancy_is_the_mean_of_its_policies(mdp, cost):
     result = frank_wolfe(mdp, constraints={"cost": Constraint(cost, Quadratic(BETA))}, iterations=20)
     mean = sum(w * mdp.occupancy(pi) for w, pi in zip(result.mixture.weights, result.mixture.policies, strict=True))
     np.testing.assert_allclose(result.occupancy, mean)
-    assert result.objective == pytest.approx(Entropy().value(mean))
+    assert result.objective == pytest.approx(Entropy()(mean))
     assert len({policy.tobytes() for policy in result.mixture.policies}) == len(result.mixture)
 
 
@@ -114,7 +114,7 @@ def test_sampled_densities():
 def _expected_length(lengths, mdp, result):
     """Of the planner's policy for the uniform policy's slope, whose density the first iteration samples as well."""
     assert len(result.mixture) == 1
-    slope = Entropy().derivative(mdp.occupancy(np.full((4, 2), 0.5))).reshape(4, 2)
+    slope = Entropy().gradient(mdp.occupancy(np.full((4, 2), 0.5))).reshape(4, 2)
     return lengths.occupancy(plan(mdp, slope), scale="truncated").sum()
 
 

@@ -152,7 +152,7 @@ class TestFunctionals:
             (difference,) = definition.args[0].variables()
             difference.value = (occupancy - functional.table).reshape(-1) / program.unit
             assert np.abs(definition.violation()).max() <= 1e-14
-        assert float(value.value) == pytest.approx(functional.value(occupancy), rel=1e-12)
+        assert float(value.value) == pytest.approx(functional(occupancy), rel=1e-12)
 
     @pytest.mark.parametrize("over", ["state-action", "state"])
     def test_entropies(self, over: Any) -> None:
