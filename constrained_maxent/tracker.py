@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained_maxent.errors import CheckpointMismatch, InvalidData, InvalidSetting
-from constrained_maxent.functionals import Functional, LinearCost
-from constrained_maxent.functionals.linear import CostFunction
+from constrained_maxent.functionals import Functional, Source
 from constrained_maxent.occupancy import OccupancyEstimator, Weighting
 from constrained_maxent.penalties import Penalty
 from constrained_maxent.problem import Constraint, Evaluation, Problem, PseudoReward
@@ -60,7 +59,7 @@ class Tracker:
         self.iteration = 0
         self.live: PseudoReward | None = None
         self.live_is_ready = False
-        self.cost_sources: dict[str, str | CostFunction] = {}
+        self.cost_sources: dict[str, Source] = {}
         self.last_batch: Batch | None = None
         self.policy_log_prob: LogProb | None = None
         self.refit: Callable[[Batch], object] | None = None
@@ -75,18 +74,15 @@ class Tracker:
         """Declare the objective, before the first reset."""
         self._require_open()
         self._require_fit(objective)
+        objective, sources = objective.observing("objective")
         self.problem.set_objective(objective)
+        self.cost_sources |= sources
 
     def add_constraint(self, name: str, functional: Functional, penalty: Penalty) -> None:
         """Declare a constraint, before the first reset. A cost that is a function is recorded under ``<name>()``."""
         self._require_open()
         self._require_fit(functional)
-        sources: dict[str, str | CostFunction] = {}
-        if isinstance(functional, LinearCost) and functional.observed is not None:
-            observed = functional.observed
-            # The parentheses keep functions apart from keys of info of the same name.
-            key = observed if isinstance(observed, str) else f"{name}()"
-            functional, sources = replace(functional, cost=key), {key: observed}
+        functional, sources = functional.observing(name)
         self.problem.add_constraint(name, Constraint(functional, penalty))
         self.cost_sources |= sources
 
@@ -97,11 +93,7 @@ class Tracker:
             )
 
     def _require_fit(self, functional: Functional) -> None:
-        if getattr(functional, "smoothing", 1.0) == 0.0:
-            raise InvalidSetting(
-                f"smoothing=0 makes the pseudo-reward of {type(functional).__name__} infinite in cells never seen: "
-                "give a smoothing above 0."
-            )
+        functional.require_trainable()
         shape = self.estimator.table_shape()
         if shape is not None:
             functional.check(*shape)
@@ -110,7 +102,7 @@ class Tracker:
     def _require_same_angles(self, functional: Functional) -> None:
         """Of two densities over different circles, one has mass where the other has none."""
         ours = getattr(self.estimator, "periodic", None)
-        theirs = getattr(getattr(functional, "reference", None), "periodic", None)
+        theirs = functional.periodic
         if ours is not None and theirs is not None and set(ours) != set(theirs):
             raise InvalidData(
                 f"The reference has the angles periodic={sorted(theirs)}, the estimator periodic={sorted(ours)}: "

@@ -1,7 +1,7 @@
 """Entropy, coverage, costs and constraint values measured apart from training."""
 
 from constrained_maxent.evaluation.costs import CostStatistics
-from constrained_maxent.evaluation.exact import Evaluation, ExactProblem, exact_problem
+from constrained_maxent.evaluation.exact import QUICK_VARIABLES, ExactEvaluation, ExactProblem, exact_problem
 from constrained_maxent.evaluation.grid import Coverage, Grid
 from constrained_maxent.evaluation.rollouts import RolloutEvaluation, evaluate_rollouts
 from constrained_maxent.evaluation.state_entropy import state_entropy
@@ -9,11 +9,12 @@ from constrained_maxent.evaluation.state_measures import STATE_MEASURES, StateEv
 from constrained_maxent.evaluation.statistics import Estimate, bootstrap_mean, bootstrap_ratio, over_seeds
 
 __all__ = [
+    "QUICK_VARIABLES",
     "STATE_MEASURES",
     "CostStatistics",
     "Coverage",
     "Estimate",
-    "Evaluation",
+    "ExactEvaluation",
     "ExactProblem",
     "Grid",
     "RolloutEvaluation",

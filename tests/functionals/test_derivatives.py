@@ -9,8 +9,8 @@ import pytest
 
 from constrained_maxent.errors import UnsupportedSpace
 from constrained_maxent.functionals import Autograd, Entropy, Functional, KLDivergence, L2Distance, LinearCost
-from constrained_maxent.testing import check_functional
 from constrained_maxent.functionals.base import as_measure
+from constrained_maxent.testing import check_functional
 from constrained_maxent.types import Measure, Points
 
 N_STATES, N_ACTIONS = 5, 3

@@ -38,9 +38,7 @@ class TestValue:
     def test_of_distributions_is_scipys(self, seed: int) -> None:
         table = np.random.default_rng(seed).dirichlet(np.ones(12)).reshape(4, 3)
         assert Entropy(smoothing=0.0)(table) == pytest.approx(scipy_entropy(table.ravel()), rel=1e-12)
-        assert Entropy(over="state", smoothing=0.0)(table) == pytest.approx(
-            scipy_entropy(table.sum(axis=1)), rel=1e-12
-        )
+        assert Entropy(over="state", smoothing=0.0)(table) == pytest.approx(scipy_entropy(table.sum(axis=1)), rel=1e-12)
 
     @given(st.integers(0, 2**32 - 1), st.floats(1e-9, 1e-1))
     @settings(deadline=None)

@@ -15,8 +15,8 @@ import pytest
 from scipy.optimize import linprog
 
 from constrained_maxent.envs import SafeFrozenLake
-from constrained_maxent.errors import DuplicateName, InfeasibleProblem, InvalidData, InvalidSetting
-from constrained_maxent.functionals import Entropy, Functional, KLDivergence, L2Distance, LinearCost
+from constrained_maxent.errors import DuplicateName, InfeasibleProblem, InvalidData, InvalidSetting, MissingCost
+from constrained_maxent.functionals import Entropy, Functional, KLDivergence, L2Distance, LinearCost, Reward
 from constrained_maxent.oracle import Solution, TabularMDP, solve
 from constrained_maxent.penalties import Exact, Lagrangian, Quadratic
 
@@ -505,18 +505,21 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"objective": KLDivergence([[0.5, 0.5]])}, "not concave"),
-            ({"constraints": [Entropy(limit=1.0)]}, "Entropy has no convex formulation"),
-            ({"constraints": [LinearCost("cost")]}, "LinearCost with a table"),
-            ({"objective": LinearCost("cost")}, "LinearCost"),
-            ({"equalities": [L2Distance([[0.5, 0.5]])]}, "Only linear"),
-            ({"constraints": {"c": cost}, "penalties": {"d": Quadratic(1.0)}}, "no constraint d"),
-            ({"constraints": {"c": cost}, "penalties": {"c": Lagrangian(0.1)}}, "Lagrangian changes"),
+            ({"objective": KLDivergence([[0.5, 0.5]])}, "KLDivergence has no curvature 'concave'.*'objective'"),
+            ({"constraints": {"c": Entropy(limit=1.0)}}, "Entropy has no curvature 'convex'.*'c'"),
+            ({"equalities": {"e": L2Distance([[0.5, 0.5]])}}, "L2Distance has no curvature 'affine'.*'e'"),
+            ({"constraints": {"c": cost}, "penalties": {"d": Quadratic(1.0)}}, "constraint d"),
+            ({"constraints": {"c": cost}, "penalties": {"c": Lagrangian(0.1)}}, "Lagrangian"),
             ({"scale": "paper"}, "scale"),
         ],
     )
     def test_settings(self, options: dict[str, Any], message: str) -> None:
         with pytest.raises(InvalidSetting, match=message):
+            solve(bandit(), **options)
+
+    @pytest.mark.parametrize("options", [{"constraints": [LinearCost("cost")]}, {"objective": Reward()}], ids=str)
+    def test_what_is_known_step_by_step_only(self, options: dict[str, Any]) -> None:
+        with pytest.raises(MissingCost):
             solve(bandit(), **options)
 
     def test_names(self) -> None:
