@@ -71,7 +71,7 @@ class ExactProblem:
         tables = getattr(bare.unwrapped, "cost_tables", {})
 
         def exactly(functional: Functional) -> Functional:
-            return functional.tabulated(lambda name: mdp.table_of(tracker.cost_sources[name], tables)).exact()
+            return functional.tabulated(lambda name: mdp.table_of(tracker.sources[name], tables)).exact()
 
         problem = tracker.problem
         return cls(
