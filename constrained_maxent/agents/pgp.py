@@ -167,18 +167,20 @@ class PGP:
         """
         if (total_timesteps is None) == (iterations is None):
             raise InvalidSetting("Give one of total_timesteps= and iterations=.")
-        unit = "iterations" if total_timesteps is None else "timesteps"
-        name = "iterations" if total_timesteps is None else "total_timesteps"
-        amount = iterations if total_timesteps is None else total_timesteps
-        if not (is_number(amount) and 0 <= amount < math.inf):
+        if iterations is None:
+            unit, name, amount, begun = "timesteps", "total_timesteps", total_timesteps, self.timesteps
+        else:
+            unit, name, amount, begun = "iterations", "iterations", iterations, self.iteration
+        if amount is None or not (is_number(amount) and 0 <= amount < math.inf):
             raise InvalidSetting(f"{name}={amount!r} must be a number of at least 0.")
-        if iterations is not None and amount % 1:
-            raise InvalidSetting(f"iterations={amount!r} must be a whole number: batches are taken as a whole.")
-        begun = getattr(self, "iteration" if total_timesteps is None else "timesteps")
-        if planned is not None:
-            self._tracker.announce(**{unit: check_count("planned", planned)}, replace_plan=True)
-        elif amount > 0:
-            self._tracker.announce(**{unit: begun + math.ceil(amount)})
+        if iterations is not None and iterations % 1:
+            raise InvalidSetting(f"iterations={iterations!r} must be a whole number: batches are taken as a whole.")
+        if planned is not None or amount > 0:
+            end = begun + math.ceil(amount) if planned is None else check_count("planned", planned)
+            plan = {"iterations": None, "timesteps": None, unit: end}
+            self._tracker.announce(
+                iterations=plan["iterations"], timesteps=plan["timesteps"], replace_plan=planned is not None
+            )
         done = 0
         self._goes_on = False
         with Progress(math.ceil(amount), enabled=progress_bar) as progress:
