@@ -1,4 +1,4 @@
-"""Exact evaluation of a policy in a finite environment, and the best that any policy can do there: nothing is sampled."""
+"""Exact evaluation of a policy in a finite environment, and the best that any policy can do: nothing is sampled."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class ExactProblem:
             UnsupportedFunctional: the objective is not concave, a constraint not convex, or one of them has no conic
                 form, such as ``Autograd``.
         """
-        from constrained_maxent.oracle import solve
+        from constrained_maxent.oracle.solver import solve
 
         constraints = self.constraints if constrained else {}
         penalties = {} if beta is None else {name: Quadratic(beta) for name in constraints}
@@ -126,7 +126,7 @@ class ExactProblem:
 
     def certify(self, policy: ArrayLike | MixturePolicy) -> Certificate:
         """Hold a policy against the optimum; raises what :meth:`optimum` raises."""
-        from constrained_maxent.oracle import certify
+        from constrained_maxent.oracle.certificate import certify
 
         return certify(self.mdp, policy, objective=self.objective, constraints=self.constraints, scale=self.scale)
 

@@ -1,17 +1,21 @@
 """Where the dynamics are known: exact values, the global optimum, and certificates of how close a policy comes."""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from constrained_maxent.oracle.descent import descend, proximal_point
 from constrained_maxent.oracle.descent_result import DescentResult, Guarantees, History, check_guarantees
 from constrained_maxent.oracle.exact_gradient import SoftmaxPoint, SoftmaxProblem
 from constrained_maxent.oracle.mixtures import FrankWolfeResult, MixturePolicy, frank_wolfe
 from constrained_maxent.oracle.planning import plan
-from constrained_maxent.oracle.solution import Solution
+from constrained_maxent.oracle.solution import Certificate, Solution
 from constrained_maxent.oracle.stationary import StationaryOptimum, best_stationary
 from constrained_maxent.oracle.step_sizes import BacktrackingStep, ConstantStep, DiminishingStep, StepRule
 from constrained_maxent.oracle.tabular import TabularMDP
+
+if TYPE_CHECKING:
+    from constrained_maxent.oracle.certificate import certify, slater_margin
+    from constrained_maxent.oracle.solver import solve
 
 __all__ = [
     "BacktrackingStep",
@@ -41,7 +45,7 @@ __all__ = [
 ]
 
 # What needs the convex solver comes when it is asked for: CVXPY takes a second to import, and most runs solve nothing.
-_LATE = {"Certificate": "certificate", "certify": "certificate", "slater_margin": "certificate", "solve": "solver"}
+_LATE = {"certify": "certificate", "slater_margin": "certificate", "solve": "solver"}
 
 
 def __getattr__(name: str) -> Any:

@@ -32,9 +32,12 @@ def plan(mdp: TabularMDP, reward: FloatArray, *, scale: Scale = "normalized") ->
     reward = _checked(mdp, reward)
     one_hot = np.eye(mdp.n_actions)
     if mdp.horizon is None:
-        return one_hot[_policy_iteration(mdp, reward)[0]]
-    actions = [action_values.argmax(axis=1) for action_values in _backwards(mdp, reward, scale)]
-    return one_hot[np.array(actions[::-1])]
+        actions = _policy_iteration(mdp, reward)[0]
+    else:
+        greedy = [action_values.argmax(axis=1) for action_values in _backwards(mdp, reward, scale)]
+        actions = np.array(greedy[::-1])
+    policy: FloatArray = one_hot[actions]
+    return policy
 
 
 def best_return(mdp: TabularMDP, reward: FloatArray, *, scale: Scale = "normalized") -> float:

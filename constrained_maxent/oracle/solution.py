@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,9 @@ Constraints = Mapping[str, Functional] | Sequence[Functional]
 
 STRONG_DUALITY_TOLERANCE = 1e-4
 """Relative duality gap below which strong duality counts as observed."""
+
+SLATER_TOLERANCE = 1e-7
+"""Margin above which Slater's condition counts as observed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +123,55 @@ class Solution:
     def strong_duality(self) -> bool:
         """Whether optimum and dual bound agree within ``STRONG_DUALITY_TOLERANCE``, relative."""
         return abs(self.gap) <= STRONG_DUALITY_TOLERANCE * max(1.0, abs(self.value))
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is certain about a policy.
+
+    Attributes:
+        value: objective of the policy, exactly.
+        constraints: its R by name.
+        violation: largest [R]₊ (of an equality |R|), 0 if all hold.
+        optimum: objective of the global optimum.
+        gap: optimum minus value; negative for a policy that gains by violating.
+        epsilon: the smallest ε for which the policy is (ε, ε)-optimal in the paper's sense: |gap| ≤ ε and [R]₊ ≤ ε.
+        dual_bound: no feasible policy has a larger objective; holds whatever the solver did.
+        multipliers: ν* by name.
+        strong_duality: whether optimum and dual bound agree within 1e-4 relative. Slater's condition suffices for it
+            but is not necessary; without it there may be no ν* that attains the bound, and those found are large.
+        slater_margin: the largest m for which some policy has all R ≤ -m (equalities held); infinite without
+            constraints, -inf if none was found.
+        is_time_dependent: the optimum is over time-dependent policies, an upper bound for stationary ones.
+    """
+
+    value: float
+    constraints: Mapping[str, float]
+    violation: float
+    optimum: float
+    gap: float
+    epsilon: float
+    dual_bound: float
+    multipliers: Mapping[str, float]
+    strong_duality: bool
+    slater_margin: float
+    is_time_dependent: bool
+
+    @property
+    def slater(self) -> bool:
+        """Whether Slater's condition was observed: a margin above 1e-7."""
+        return self.slater_margin > SLATER_TOLERANCE
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; what is infinite becomes ``None``."""
+
+        def plain(value: Any) -> Any:
+            if isinstance(value, Mapping):
+                return {name: plain(entry) for name, entry in value.items()}
+            return value if isinstance(value, bool) or math.isfinite(value) else None
+
+        content: dict[str, Any] = plain({**self.__dict__, "slater": self.slater})
+        return content
 
 
 def as_named(constraints: Constraints) -> dict[str, Functional]:

@@ -195,7 +195,7 @@ def _explain_infeasible(mdp: TabularMDP, asked: ConvexProblem) -> InfeasibleProb
         slacks[name] = slack = cp.Variable(nonneg=True)
         view, outside = program.view(), ~functional.support(*mdp.shape)
         if blocked and outside.any():
-            rules.append(view.on_cells(outside).astype(np.float64) @ program.occupancy <= slack)
+            rules.append(view.on_cells(outside.astype(np.float64)) @ program.occupancy <= slack)
             continue
         value = program.express(functional, view)
         rules += [(cp.abs(value - functional.limit) if name in asked.equalities else value - functional.limit) <= slack]

@@ -236,7 +236,7 @@ def _check_majorant(exact: Functional, table: FloatArray, rng: Generator, n_tabl
 
 
 def _bound_at(bound: Majorant, table: FloatArray) -> float:
-    """k + ⟨q, λ⟩ − τ Σ λ log λ − τ_d Σ d log d."""
+    """The majorant at a table."""
     states = table.sum(axis=1)
     return (
         bound.constant
