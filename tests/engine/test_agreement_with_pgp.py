@@ -3,7 +3,6 @@
 import gymnasium as gym
 import numpy as np
 import pytest
-from constrained_maxent.engine.twin import NumpyTwin
 from scipy.stats import ks_2samp, ttest_ind
 
 from constrained_maxent.agents import PGP
@@ -42,25 +41,25 @@ def test_the_same_distribution_of_last_policies(lake, pairing):
 @pytest.mark.parametrize("pairing", ["same", "split", "previous"])
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "natural"])
 @pytest.mark.parametrize("proximal_weight", [None, 0.7])
-def test_the_same_actions_make_the_same_steps(lake, optimizer, pairing, proximal_weight):
+def test_the_same_actions_make_the_same_steps(numpy_twin, lake, optimizer, pairing, proximal_weight):
     """The grid is deterministic: where PGP takes the actions that the engine drew, θ is the same after every batch."""
     options = {"optimizer": optimizer, "baseline": "batch-mean", "damping": 0.002, "projection_radius": 2.0}
     options |= {"proximal_weight": proximal_weight, "inner_iterations": 2}
-    penalty = QuadraticContinuation(0.005, 0.1, 6)
-    memory = Geometric(0.5, 0.9, 6)
+    penalty = QuadraticContinuation(0.005, 0.1)
+    memory = Geometric(0.5, 0.9)
     settings = RunSettings(
         seed=3,
         objective=Entropy(smoothing=1e-5),
         constraints={"cost": Constraint(lake.cost, Quadratic(1.0))},
-        beta=Geometric(0.005, 0.1, 6),
+        beta=Geometric(0.005, 0.1),
         memory=memory,
         episodes_per_batch=4,
         pairing=pairing,
-        learning_rate=Geometric(0.05, 0.01, 6),
+        learning_rate=Geometric(0.05, 0.01),
         **options,
     )
     thetas = TabularEngine(lake.mdp, [settings], scale=lake.scale, snapshot_every=1).run(6).snapshots[0]
-    twin = NumpyTwin(lake.mdp, settings, lake.scale)
+    twin = numpy_twin.NumpyTwin(lake.mdp, settings, 6, lake.scale)
 
     env = constrain(
         gym.make_vec("SafeFrozenLake-v0", num_envs=4),
@@ -106,7 +105,7 @@ def test_the_same_actions_make_the_same_steps_of_vr_pdpg(lake, optimizer, moment
         seed=3, constraints={"cost": constraint}, episodes_per_batch=4, pairing="previous", learning_rate=0.3, **options
     )
     engine = TabularEngine(lake.mdp, [settings], scale=lake.scale, snapshot_every=1)
-    twin = NumpyTwin(lake.mdp, settings, lake.scale)
+    twin = numpy_twin.NumpyTwin(lake.mdp, settings, 6, lake.scale)
     env = constrain(
         gym.make_vec("SafeFrozenLake-v0", num_envs=4),
         constraints={"cost": constraint},
