@@ -5,12 +5,11 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-import gymnasium as gym
 import numpy as np
 import pytest
 
 from constrained_maxent.engine import TabularEngine
-from constrained_maxent.evaluation import ExactProblem
+from constrained_maxent.envs import SafeFrozenLake
 from constrained_maxent.functionals import Entropy, KLDivergence, L2Distance, LinearCost
 from constrained_maxent.oracle import TabularMDP
 from constrained_maxent.penalties import AugmentedLagrangian, Exact, Lagrangian, Quadratic
@@ -78,10 +77,12 @@ def constraints():
 @pytest.fixture(scope="session")
 def lake():
     """The paper's grid: MDP, cost, and the exact entropy and cost of policies, ``(..., 2)``."""
-    exact = ExactProblem.from_env(gym.make("FrozenLake-PGP-v0", preset="paper"))
+    grid = SafeFrozenLake()
+    mdp, scale = TabularMDP.from_env(grid, discount=0.99), "truncated"
+    cost, entropy = LinearCost(grid.cost_tables["cost"], limit=0.0), Entropy(smoothing=0.0)
 
     def evaluate(policies):
-        evaluations = [exact.evaluate(policy) for policy in policies]
-        return np.array([[point.objective, point.constraints["cost"]] for point in evaluations])
+        occupancies = [mdp.occupancy(policy, scale=scale) for policy in policies]
+        return np.array([[entropy(occupancy), cost(occupancy)] for occupancy in occupancies])
 
-    return SimpleNamespace(mdp=exact.mdp, cost=exact.constraints["cost"], scale=exact.scale, evaluate=evaluate)
+    return SimpleNamespace(mdp=mdp, cost=cost, scale=scale, evaluate=evaluate)
