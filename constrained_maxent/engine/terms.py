@@ -107,7 +107,7 @@ def _terms_of_one(functional: Functional, n_states: int, n_actions: int) -> Sequ
                 f"smoothing={term.smoothing!r} makes the pseudo-reward of {name} infinite in cells never seen: give a "
                 "smoothing above 0."
             )
-        if (term.kind == "elementwise") != (term.value is not None and term.slope is not None):
+        if [term.value is not None, term.slope is not None] != [term.kind == "elementwise"] * 2:
             raise InvalidSetting(f"value= and slope= of a term of {name} belong to kind='elementwise', which needs both.")
         if term.over_states and (term.kind not in ("entropy", "elementwise") or term.table is not None):
             raise InvalidSetting(
