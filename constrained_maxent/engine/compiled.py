@@ -14,7 +14,6 @@ from weakref import WeakValueDictionary
 import numba
 import numpy as np
 from llvmlite import ir
-from numba.core.errors import NumbaError
 from numba.extending import intrinsic
 
 from constrained_maxent.errors import InvalidSetting
@@ -95,7 +94,7 @@ def compile_user_function(name: str, function: Callable[[float, float], float]) 
     if found is None:
         try:
             code = numba.cfunc("float64(float64, float64)", error_model="numpy")(plain)
-        except (NumbaError, TypeError) as error:
+        except Exception as error:  # Numba wraps most of what can be wrong with a function, not all
             raise InvalidSetting(
                 f"{name}= must be a function of two numbers, (mass, entry), that Numba can compile: {error}"
             ) from error

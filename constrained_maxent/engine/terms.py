@@ -107,10 +107,8 @@ def _terms_of_one(functional: Functional, n_states: int, n_actions: int) -> Sequ
                 f"smoothing={term.smoothing!r} makes the pseudo-reward of {name} infinite in cells never seen: give a "
                 "smoothing above 0."
             )
-        if (term.kind == "elementwise") != (term.value is not None and term.slope is not None):
-            raise InvalidSetting(
-                f"value= and slope= of a term of {name} belong to kind='elementwise', which needs both."
-            )
+        if [term.value is not None, term.slope is not None] != [term.kind == "elementwise"] * 2:
+            raise InvalidSetting(f"value= and slope= of a term of {name} belong to kind='elementwise', which needs both.")
         if term.over_states and (term.kind not in ("entropy", "elementwise") or term.table is not None):
             raise InvalidSetting(
                 f"over_states=True of a term of {name} is for the kinds 'entropy' and 'elementwise', without a table."
@@ -154,7 +152,10 @@ def measure(
     for j in range(len(parts)):
         owner = terms.owners[j]
         if owner > 0 or with_objective or terms.kinds[j] == DISTANCE:
-            parts[j] = value(terms, j, state_occupancy if terms.over_states[j] else occupancy)
+            if terms.over_states[j]:
+                parts[j] = value(terms, j, state_occupancy)
+            else:
+                parts[j] = value(terms, j, occupancy)
             values[owner] += terms.weights[j] * parts[j]
 
 
@@ -224,20 +225,21 @@ def pseudo_rewards(
     for j in range(len(kinds)):
         owner = terms.owners[j]
         weight = terms.weights[j] if owner == 0 else -slopes[owner] * terms.weights[j]
-        kind, sigma = kinds[j], smoothing[j]
         if weight == 0.0:
             continue
+        # Once for all cells: the compiler does not know that the rewards are other numbers.
+        kind, sigma, part, of_states = kinds[j], smoothing[j], parts[j], over_states[j] != 0
         if kind == ELEMENTWISE:
             address = terms.addresses[j, 1]
             for cell in range(len(rewards)):
                 if used[cell]:
-                    mass = state_occupancy[cell // n_actions] if over_states[j] else occupancy[cell]
+                    mass = state_occupancy[cell // n_actions] if of_states else occupancy[cell]
                     rewards[cell] += weight * call_through(address, mass, tables[j, cell])
             continue
         for cell in range(len(rewards)):
             if used[cell]:
-                mass = state_occupancy[cell // n_actions] if over_states[j] else occupancy[cell]
-                rewards[cell] += weight * derivative(kind, mass, sigma, tables[j, cell], parts[j])
+                mass = state_occupancy[cell // n_actions] if of_states else occupancy[cell]
+                rewards[cell] += weight * derivative(kind, mass, sigma, tables[j, cell], part)
 
 
 @inner

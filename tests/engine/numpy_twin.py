@@ -1,6 +1,7 @@
 """The engine's twin in NumPy: one run, written down from the equations, for checking the compiled code.
 
-It takes the same random numbers. Functionals and penalties are the package's own, not their compiled forms.
+It takes the same random numbers. Functionals and penalties are the package's own, not their compiled forms; schedules
+run over ``planned`` batches.
 """
 
 from __future__ import annotations
@@ -10,14 +11,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.special import log_softmax, softmax
 
-from constrained_maxent.engine.dynamics import END
-from constrained_maxent.engine.mdp import FiniteMDP
-from constrained_maxent.engine.settings import RunSettings
-from constrained_maxent.engine.streams import stream_key, uniforms
-from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.engine import RunSettings
+from constrained_maxent.engine.sampling import END, FiniteMDP, stream_key
 from constrained_maxent.occupancy import Scale, fresh_share
-from constrained_maxent.penalties import AdaptiveQuadratic
-from constrained_maxent.problem import Constraint, Evaluation, Problem
 from constrained_maxent.schedules import value_at
 from constrained_maxent.types import FloatArray, IntArray
 
@@ -29,17 +25,20 @@ class NumpyTwin:
     Args:
         mdp: as for the engine.
         settings: of the run.
+        planned: number of batches over which schedules run.
         scale: of λ̂.
 
     Attributes:
         theta: θ, ``(n_states, n_actions)``.
         occupancy: λ̂, ``(n_states, n_actions)``.
         diverged: the batch in which gradient or step were no longer finite, -1 where they always were; then it stops.
+        penalties: as they are for the next batch, by constraint.
         objective, constraints, slopes: F(λ̂), R(λ̂) and ℒ'(R) of every batch so far, the latter two by name.
     """
 
     mdp: FiniteMDP
     settings: RunSettings
+    planned: int
     scale: Scale = "normalized"
     diverged: int = field(init=False, default=-1)
     objective: list[float | None] = field(init=False, default_factory=list)
@@ -47,13 +46,11 @@ class NumpyTwin:
     slopes: dict[str, list[float]] = field(init=False)
 
     def __post_init__(self) -> None:
-        if self.mdp.horizon is None:
-            raise InvalidSetting("The MDP has no horizon.")
         self.theta: FloatArray = np.zeros((self.mdp.n_states, self.mdp.n_actions))
         self.occupancy: FloatArray = np.zeros_like(self.theta)
-        self._problem = self.settings.problem()
-        self.constraints = {name: [] for name in self._problem.constraints}
-        self.slopes = {name: [] for name in self._problem.constraints}
+        self.penalties = {name: constraint.penalty for name, constraint in self.settings.constraints.items()}
+        self.constraints = {name: [] for name in self.penalties}
+        self.slopes = {name: [] for name in self.penalties}
         self._weights = self.mdp.weighting(self.scale).weights(np.arange(self.mdp.horizon))
         self._key = stream_key(self.settings.seed)
         self._moments = np.zeros((2, *self.theta.shape))
@@ -67,13 +64,8 @@ class NumpyTwin:
 
     @property
     def multipliers(self) -> dict[str, float]:
-        """μ of the penalties that have one, by name, and β of one that adapts."""
-        penalties = {name: constraint.penalty for name, constraint in self._problem.constraints.items()}
-        multipliers = {
-            name: penalty.multiplier for name, penalty in penalties.items() if hasattr(penalty, "multiplier")
-        }
-        growing = {name: penalty.beta for name, penalty in penalties.items() if isinstance(penalty, AdaptiveQuadratic)}
-        return multipliers | growing
+        """μ of the penalties that have one, by name."""
+        return {name: penalty.multiplier for name, penalty in self.penalties.items() if hasattr(penalty, "multiplier")}
 
     def run(self, iterations: int) -> NumpyTwin:
         """Do so many further batches."""
@@ -85,34 +77,42 @@ class NumpyTwin:
 
     def _iterate(self, k: int) -> None:
         settings = self.settings
-        self._set_beta(k)
+        self._progress = min(k / self.planned, 1.0)
+        if settings.beta is not None:
+            beta = value_at(settings.beta, self._progress)
+            self.penalties = {name: replace(penalty, beta=beta) for name, penalty in self.penalties.items()}
         cells = self._sample(k)
         self._sampled_theta = self.theta
         half = settings.episodes_per_batch // 2 if settings.pairing == "split" else 0
         if settings.pairing == "previous":
             if k > 0:
-                self._ascend(cells, self._problem.evaluate(self.occupancy), k)
-            evaluation = self._estimate(cells, k)
+                self._ascend(cells, k)
+            self._estimate(cells, k)
         else:
-            evaluation = self._estimate(cells[:, : half or None], k)
-            self._ascend(cells[:, half:], evaluation, k)
+            self._estimate(cells[:, : half or None], k)
+            self._ascend(cells[:, half:], k)
         if self.diverged >= 0:
             return
         self._previous_theta = self._sampled_theta
-        self.objective.append(evaluation.objective)
-        for name, violation in evaluation.constraints.items():
+        self.objective.append(None if settings.objective is None else settings.objective(self.occupancy))
+        for name, violation in self._violations().items():
             self.constraints[name].append(violation)
-            self.slopes[name].append(self._problem.constraints[name].penalty.slope(violation))
-        self._problem.update_penalties(evaluation)
+            self.slopes[name].append(self.penalties[name].slope(violation))
+            after = min((k + 1) / self.planned, 1.0)
+            self.penalties[name] = self.penalties[name].updated(violation, after)
 
-    def _set_beta(self, k: int) -> None:
-        if self.settings.beta is None:
-            return
-        constraints = {}
-        for name, constraint in self._problem.constraints.items():
-            penalty = replace(constraint.penalty, beta=value_at(self.settings.beta, k))  # type: ignore[call-arg]
-            constraints[name] = Constraint(constraint.functional, penalty)
-        self._problem = Problem(self._problem.objective, constraints)
+    def _violations(self) -> dict[str, float]:
+        functionals = {name: constraint.functional for name, constraint in self.settings.constraints.items()}
+        return {name: functional(self.occupancy) - functional.limit for name, functional in functionals.items()}
+
+    def _reward(self) -> FloatArray:
+        """∂F/∂λ - Σ ℒ'(R) ∂R/∂λ at λ̂, ``(n_cells,)``."""
+        objective = self.settings.objective
+        reward = np.zeros(self.theta.shape) if objective is None else objective.gradient(self.occupancy)
+        for name, violation in self._violations().items():
+            gradient = self.settings.constraints[name].functional.gradient(self.occupancy)
+            reward = reward - self.penalties[name].slope(violation) * gradient
+        return reward.reshape(-1)
 
     def _sample(self, k: int) -> IntArray:
         """The cell of each step, ``END`` after an episode's last, ``(horizon, n_episodes)``."""
@@ -130,16 +130,15 @@ class NumpyTwin:
             states[runs] = _first_above(self._outcomes[cells[t, runs]], u[2 + 2 * t, runs])
         return cells
 
-    def _estimate(self, cells: IntArray, k: int) -> Evaluation:
+    def _estimate(self, cells: IntArray, k: int) -> None:
         fresh = self._count(cells, np.ones(cells.shape[1]))
         if self.settings.uses_momentum and k > 0:
-            alpha = value_at(self.settings.momentum, k)
+            alpha = value_at(self.settings.momentum, self._progress)
             old = self.occupancy - self._count(cells, self._importance(cells))
             self.occupancy = np.maximum(fresh + (1.0 - alpha) * old, 0.0)
         else:
-            share = value_at(fresh_share(self.settings.memory), k) if k > 0 else 1.0
+            share = value_at(fresh_share(self.settings.memory), self._progress) if k > 0 else 1.0
             self.occupancy = (1.0 - share) * self.occupancy + share * fresh
-        return self._problem.evaluate(self.occupancy)
 
     def _count(self, cells: IntArray, episode_weights: FloatArray) -> FloatArray:
         visits: FloatArray = np.zeros(self.theta.size)
@@ -155,14 +154,13 @@ class NumpyTwin:
         weights: FloatArray = np.minimum(np.exp(np.minimum(logs, 700.0)), self.settings.importance_bound)
         return weights
 
-    def _ascend(self, cells: IntArray, evaluation: Evaluation, k: int) -> None:
+    def _ascend(self, cells: IntArray, k: int) -> None:
         settings = self.settings
-        parts = self._problem.pseudo_reward(self.occupancy, evaluation).at_cells(np.arange(self.theta.size), {})
-        reward = sum(parts.values(), np.zeros(self.theta.size))
+        reward = self._reward()
         gradient = self._gradient(cells, self.theta, reward, np.ones(cells.shape[1]))
         if settings.uses_momentum:
             if self._updates > 0:
-                alpha, weights = value_at(settings.momentum, k), self._importance(cells)
+                alpha, weights = value_at(settings.momentum, self._progress), self._importance(cells)
                 old = self._gradient(cells, self._previous_theta, self._previous_reward, weights)
                 gradient = gradient + (1.0 - alpha) * (self._direction - old)
             self._direction, self._previous_reward = gradient, reward
@@ -170,7 +168,7 @@ class NumpyTwin:
             if self._updates % settings.inner_iterations == 0:
                 self._center = self.theta
             gradient = gradient - settings.proximal_weight * (self.theta - self._center)
-        theta = self._step(gradient, value_at(settings.learning_rate, k))
+        theta = self._step(gradient, value_at(settings.learning_rate, self._progress))
         if np.isfinite(gradient).all() and np.isfinite(theta).all():
             self.theta = theta
         else:
@@ -220,3 +218,13 @@ def _first_above(sums: FloatArray, u: FloatArray) -> IntArray:
     """In each row the first column whose sum exceeds u; where rounding left the last below it, the last that grew."""
     found: IntArray = np.minimum((sums <= u[:, None]).sum(axis=1), (sums < sums[:, -1:]).sum(axis=1))
     return found
+
+
+def uniforms(key: np.uint64, positions: IntArray) -> FloatArray:
+    """The numbers at many positions of the stream with a key, in [0, 1): SplitMix64, with Vigna's constants."""
+    z = key + (positions.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    numbers: FloatArray = (z >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return numbers

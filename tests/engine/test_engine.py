@@ -7,12 +7,20 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from constrained_maxent.engine import EngineProgress, Geometric, RunSettings, TabularEngine
-from constrained_maxent.errors import CheckpointMismatch, InvalidData, InvalidSetting
+from constrained_maxent.engine import EngineProgress, RunSettings, TabularEngine
+from constrained_maxent.engine.engine import CHUNK_SECONDS, Pace
+from constrained_maxent.errors import (
+    CheckpointMismatch,
+    ConstrainedMaxentError,
+    InvalidData,
+    InvalidSetting,
+    UnsupportedFunctional,
+)
 from constrained_maxent.functionals import Autograd, Entropy, LinearCost
 from constrained_maxent.oracle import TabularMDP
-from constrained_maxent.penalties import AdaptiveQuadratic, Lagrangian, Quadratic
+from constrained_maxent.penalties import AdaptiveLagrangian, Lagrangian, Quadratic, QuadraticContinuation
 from constrained_maxent.problem import Constraint
+from constrained_maxent.schedules import Geometric
 
 STEEP = LinearCost(100.0 * np.random.default_rng(0).normal(size=(5, 3)))
 
@@ -156,6 +164,94 @@ def test_wide_branching_is_sampled_with_the_right_frequencies():
     assert (np.abs(counted - exact) < 5.0 * np.sqrt(exact / 200_000) + 1e-12).all()
 
 
+# Schedules run over the planned batches.
+
+
+@pytest.fixture
+def scheduled(constraints):
+    """Runs that have every schedule there is between them."""
+    functional = constraints["cost"].functional
+    slow, fast = Geometric(0.3, 0.01), Geometric(0.5, 0.99)
+    return [
+        RunSettings(constraints={"cost": Constraint(functional, Quadratic(1.0))}, beta=Geometric(0.1, 20.0)),
+        RunSettings(constraints={"cost": Constraint(functional, QuadraticContinuation(0.1, 20.0))}, memory=fast),
+        RunSettings(constraints={"cost": Constraint(functional, AdaptiveLagrangian(0.1, 5.0))}, learning_rate=slow),
+        RunSettings(constraints={"cost": constraints["cost"]}, momentum=Geometric(1.0, 0.1), pairing="previous"),
+    ]
+
+
+def test_calls_in_a_loop_are_one_run_where_the_plan_is_given(ending_mdp, scheduled):
+    whole = TabularEngine(ending_mdp, scheduled, snapshot_every=5).run(40)
+    engine = TabularEngine(ending_mdp, scheduled, planned_iterations=40, snapshot_every=5)
+    for target in (0, 10, 20, 30, 40):
+        result = engine.run(target)
+    require_equal(result, whole)
+
+
+def test_the_first_call_is_the_plan_if_none_is_given(ending_mdp, scheduled):
+    """Later calls do not stretch it: schedules stay at their end."""
+    engine = TabularEngine(ending_mdp, scheduled)
+    engine.run(0)
+    engine.run(10)
+    assert engine.planned_iterations == 10
+    theta = engine.run(40).theta
+    np.testing.assert_array_equal(theta, TabularEngine(ending_mdp, scheduled, planned_iterations=10).run(40).theta)
+    for stretched, kept in zip(TabularEngine(ending_mdp, scheduled).run(40).theta, theta, strict=True):
+        assert (stretched != kept).any()
+
+
+def test_the_plan_is_part_of_the_state(ending_mdp, scheduled, tmp_path):
+    whole = TabularEngine(ending_mdp, scheduled).run(40)
+    first = TabularEngine(ending_mdp, scheduled, planned_iterations=40)
+    first.run(20)
+    np.savez(tmp_path / "state.npz", **first.state_dict())
+    for planned in (None, 40):
+        second = TabularEngine(ending_mdp, scheduled, planned_iterations=planned)
+        with np.load(tmp_path / "state.npz") as state:
+            second.load_state_dict(state)
+        require_equal(second.run(40), whole)
+    other = TabularEngine(ending_mdp, scheduled, planned_iterations=30)
+    with pytest.raises(CheckpointMismatch, match="planned_iterations"):
+        other.load_state_dict(first.state_dict())
+    with pytest.raises(CheckpointMismatch, match="planned_iterations"):
+        first.load_state_dict({key: value for key, value in first.state_dict().items() if key != "planned_iterations"})
+    other.load_state_dict(TabularEngine(ending_mdp, scheduled).state_dict())  # nothing was planned, nothing run
+    assert other.planned_iterations == 30
+
+
+# Chunks.
+
+
+@pytest.mark.parametrize("seconds_per_batch", [1e-7, 1e-5, 1e-3, 0.05])
+def test_chunks_come_to_take_the_time_that_they_are_to(seconds_per_batch):
+    """From the third on none takes more than that; the shortest, of 20 batches, may be longer on a slow machine."""
+    pace, taken = Pace(work=200.0), []
+    for _ in range(12):
+        taken.append(pace.iterations * seconds_per_batch)
+        pace.observe(taken[-1])
+    least = 20 * seconds_per_batch
+    assert max(taken) <= max(CHUNK_SECONDS, least) * (1.0 + 1e-9)
+    assert taken[-1] >= 0.9 * CHUNK_SECONDS
+
+
+def test_a_slow_first_chunk_is_made_up_for():
+    """The first call waits for the compiler."""
+    pace = Pace(work=200.0)
+    pace.observe(20.0)
+    for _ in range(8):
+        pace.observe(pace.iterations * 1e-5)
+    assert pace.iterations * 1e-5 == pytest.approx(CHUNK_SECONDS, rel=0.1)
+
+
+def test_no_time_at_all_and_work_beyond_a_chunk():
+    pace = Pace(work=1e9)
+    assert pace.iterations == 1
+    pace.observe(0.0)
+    assert 1 < pace.iterations < 100
+    pace.observe(1e6)
+    assert pace.iterations == 1
+
+
 # Degenerate input.
 
 
@@ -274,7 +370,7 @@ def test_batches_larger_than_memory(ending_mdp):
         {"memory": 1.0},
         {"momentum": 0.0},
         {"momentum": 1.5},
-        {"momentum": Geometric(1.0, 2.0, 10)},
+        {"momentum": Geometric(1.0, 2.0)},
         {"momentum": 0.1, "memory": 0.5},
         {"importance_bound": 0.5},
         {"importance_bound": float("inf")},
@@ -282,13 +378,13 @@ def test_batches_larger_than_memory(ending_mdp):
         {"proximal_weight": -1.0},
         {"proximal_weight": float("nan")},
         {"inner_iterations": 0},
-        {"memory": Geometric(0.5, 1.0, 10)},
+        {"memory": Geometric(0.5, 1.0)},
         {"learning_rate": 0.0},
         {"learning_rate": float("nan")},
         {"beta": -1.0},
         {"projection_radius": 0.0},
         {"beta": 1.0, "constraints": {"cost": Constraint(LinearCost([[1.0]]), Lagrangian(0.1))}},
-        {"beta": 1.0, "constraints": {"cost": Constraint(LinearCost([[1.0]]), AdaptiveQuadratic(0.1))}},
+        {"beta": 1.0, "constraints": {"cost": Constraint(LinearCost([[1.0]]), QuadraticContinuation(0.1, 1.0))}},
         {"constraints": {"no name": Constraint(LinearCost([[1.0]]), Quadratic(0.1))}},
     ],
     ids=str,
@@ -327,18 +423,13 @@ def test_settings_of_another_kind(settings):
         RunSettings(**settings)
 
 
-@pytest.mark.parametrize("arguments", [(0.0, 1.0, 5), (1.0, float("inf"), 5), (1.0, 2.0, 0), (1.0, 2.0, 1.5)])
-def test_schedules_out_of_range(arguments):
-    with pytest.raises(InvalidSetting):
-        Geometric(*arguments)
-
-
 @pytest.mark.parametrize(
     ("runs", "options", "error"),
     [
         ([], {}, InvalidSetting),
         (RunSettings(), {}, InvalidSetting),
         ([RunSettings(), 1], {}, InvalidSetting),
+        ([RunSettings()], {"planned_iterations": 0}, InvalidSetting),
         ([RunSettings()], {"threads": "2"}, InvalidSetting),
         ([RunSettings()], {"snapshot_every": True}, InvalidSetting),
         ([RunSettings()], {"memory_limit": None}, InvalidSetting),
@@ -346,13 +437,13 @@ def test_schedules_out_of_range(arguments):
         ([RunSettings()], {"snapshot_every": 0}, InvalidSetting),
         ([RunSettings()], {"record_every": 1.5}, InvalidSetting),
         ([RunSettings(objective=Entropy(smoothing=0.0))], {}, InvalidSetting),
-        ([RunSettings(objective=Autograd(lambda table: table.sum()))], {}, InvalidSetting),
-        ([RunSettings(objective=LinearCost("cost"))], {}, InvalidSetting),
+        ([RunSettings(objective=Autograd(lambda table: table.sum()))], {}, UnsupportedFunctional),
+        ([RunSettings(objective=LinearCost("cost"))], {}, ConstrainedMaxentError),
         ([RunSettings(objective=LinearCost([[1.0]]))], {}, InvalidData),
         ([RunSettings(), RunSettings(constraints={"a": Constraint(Entropy(), Quadratic(1.0))})], {}, InvalidSetting),
     ],
     ids=[
-        *("no runs", "one run", "no settings", "threads of text", "true", "no limit"),
+        *("no runs", "one run", "no settings", "nothing planned", "threads of text", "true", "no limit"),
         *("threads", "snapshots", "records", "smoothing", "autograd", "observed", "size", "names"),
     ],
 )

@@ -8,12 +8,13 @@ import pytest
 from scipy.special import softmax
 from scipy.stats import t as student
 
-from constrained_maxent.engine import Geometric, RunSettings, TabularEngine
+from constrained_maxent.engine import RunSettings, TabularEngine
 from constrained_maxent.envs import SafeFrozenLake
 from constrained_maxent.functionals import Entropy, KLDivergence, L2Distance, LinearCost
 from constrained_maxent.oracle import SoftmaxProblem, TabularMDP, best_stationary, solve
 from constrained_maxent.penalties import Lagrangian, Quadratic, QuadraticContinuation
 from constrained_maxent.problem import Constraint
+from constrained_maxent.schedules import Geometric
 
 N_RUNS = 100
 
@@ -105,7 +106,7 @@ def test_large_grid():
     # By the policy gradient theorem, entropy smoothed as sampled: so the error of λ̂ in rare cells biases nothing.
     policy = softmax(theta, axis=1)
     occupancy = mdp.occupancy(policy)
-    violation = cost.value(occupancy) - cost.limit
+    violation = cost(occupancy) - cost.limit
     assert violation > 0.0
     slope = -np.log(occupancy + 1e-3) - occupancy / (occupancy + 1e-3)
     by_policy = mdp.policy_gradient(policy, slope - 2.0 * 0.05 * violation * cost.table)
@@ -181,16 +182,16 @@ def test_training_ends_at_the_global_optimum(seed):
         episodes_per_batch=16,
         optimizer="adam",
         baseline="batch-mean",
-        memory=Geometric(0.9, 0.99, n),
-        learning_rate=Geometric(0.05, 0.001, n),
-        beta=Geometric(1.0, 20.0, n),
+        memory=Geometric(0.9, 0.99),
+        learning_rate=Geometric(0.05, 0.001),
+        beta=Geometric(1.0, 20.0),
     )
     policy = TabularEngine(long, [settings]).run(n).policies[0]
     occupancy = infinite.occupancy(policy)
     best = solve(infinite, constraints={"cost": cost})
     assert best.multipliers["cost"] > 0.01, "the constraint does not bind"
-    assert Entropy(smoothing=0.0).value(occupancy) == pytest.approx(best.value, abs=0.005)
-    assert cost.value(occupancy) - cost.limit < 0.03  # of costs of standard deviation 1
+    assert Entropy(smoothing=0.0)(occupancy) == pytest.approx(best.value, abs=0.005)
+    assert cost(occupancy) - cost.limit < 0.03  # of costs of standard deviation 1
 
 
 def test_training_ends_at_the_best_stationary_policy_of_the_slippery_grid():
@@ -200,18 +201,18 @@ def test_training_ends_at_the_best_stationary_policy_of_the_slippery_grid():
     mdp = TabularMDP.from_env(grid, discount=0.99)
     cost = LinearCost(grid.cost_tables["cost"], limit=limit)
     settings = RunSettings(
-        constraints={"cost": Constraint(cost, QuadraticContinuation(1e-4, beta, n))},
+        constraints={"cost": Constraint(cost, QuadraticContinuation(1e-4, beta))},
         episodes_per_batch=64,
         optimizer="natural",
         damping=0.001,
         baseline="batch-mean",
-        memory=Geometric(0.7, 0.97, n),
-        learning_rate=Geometric(0.005, 0.0003, n),
+        memory=Geometric(0.7, 0.97),
+        learning_rate=Geometric(0.005, 0.0003),
     )
     policy = TabularEngine(mdp, [settings], scale="truncated").run(n).policies[0]
     occupancy = mdp.occupancy(policy, scale="truncated")
     (best,) = best_stationary(mdp, Entropy(smoothing=0.0), {"cost": cost}, scale="truncated", starts=1)
-    assert cost.value(mdp.occupancy(best.policy, scale="truncated")) == pytest.approx(limit, abs=1e-3), "it binds"
+    assert cost(mdp.occupancy(best.policy, scale="truncated")) == pytest.approx(limit, abs=1e-3), "it binds"
     # β leaves a violation of μ / 2β; the entropy per unit of cost near the limit is below 0.1.
-    assert cost.value(occupancy) - limit < 0.1 / (2.0 * beta)
-    assert Entropy(smoothing=0.0).value(occupancy) == pytest.approx(best.value, rel=0.01)
+    assert cost(occupancy) - limit < 0.1 / (2.0 * beta)
+    assert Entropy(smoothing=0.0)(occupancy) == pytest.approx(best.value, rel=0.01)

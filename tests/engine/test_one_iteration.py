@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from constrained_maxent.engine import RunSettings, TabularEngine
-from constrained_maxent.engine.streams import stream_key, uniforms
+from constrained_maxent.engine.sampling import stream_key
 from constrained_maxent.functionals import Entropy, LinearCost
 from constrained_maxent.oracle import TabularMDP
 from constrained_maxent.penalties import Quadratic
@@ -15,14 +15,14 @@ from constrained_maxent.problem import Constraint
 SEED = 36
 
 
-def test_two_steps_of_one_episode():
+def test_two_steps_of_one_episode(numpy_twin):
     # Action 0 stays, action 1 changes the state; two steps, so that w = (1, 0.5).
     mdp = TabularMDP.from_arrays(
         [[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]], [1.0, 0.0], discount=0.5, horizon=2
     )
     # Positions of B = 1, H = 2: start, action, next state, action, next state. The policy is uniform at first: u ≥ 1/2
     # takes action 1. With seed 36 the episode goes 0 -(1)-> 1 -(0)-> 1.
-    u = uniforms(stream_key(SEED), np.arange(5))
+    u = numpy_twin.uniforms(stream_key(SEED), np.arange(5))
     assert u[1] >= 0.5 > u[3]
     cost = LinearCost([[0.0, 0.0], [3.0, 0.0]], limit=0.5)
     settings = RunSettings(

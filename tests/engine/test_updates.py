@@ -5,14 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from constrained_maxent.engine import Geometric, RunSettings, TabularEngine
+from constrained_maxent.engine import RunSettings, TabularEngine
 from constrained_maxent.engine.multipliers import beta_of, penalties_of, slope
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.functionals import LinearCost
 from constrained_maxent.oracle import TabularMDP
 from constrained_maxent.penalties import (
     AdaptiveLagrangian,
-    AdaptiveQuadratic,
     AugmentedLagrangian,
     Exact,
     Lagrangian,
@@ -20,6 +19,7 @@ from constrained_maxent.penalties import (
     QuadraticContinuation,
 )
 from constrained_maxent.problem import Constraint
+from constrained_maxent.schedules import Geometric
 
 
 def thetas(mdp, settings, iterations=30):
@@ -37,7 +37,7 @@ def test_momentum_1_is_primal_dual(ending_mdp, constraints, optimizer, pairing):
         pairing=pairing,
         learning_rate=0.3,
     )
-    reduced = replace(plain, momentum=Geometric(1.0, 1.0, 10))
+    reduced = replace(plain, momentum=Geometric(1.0, 1.0))
     assert reduced.uses_momentum
     assert not plain.uses_momentum
     np.testing.assert_array_equal(thetas(ending_mdp, reduced), thetas(ending_mdp, plain))
@@ -127,17 +127,17 @@ def test_going_on_with_penalties_that_change(ending_mdp, constraints):
     functional = constraints["cost"].functional
     runs = [
         RunSettings(constraints={"cost": Constraint(functional, penalty)}, learning_rate=0.2)
-        for penalty in (QuadraticContinuation(0.1, 9.0, 40), AdaptiveLagrangian(2.0), AdaptiveQuadratic(0.01))
+        for penalty in (QuadraticContinuation(0.1, 9.0), AdaptiveLagrangian(2.0, 9.0))
     ]
-    first, second = TabularEngine(ending_mdp, runs), TabularEngine(ending_mdp, runs)
+    first, second, whole = (TabularEngine(ending_mdp, runs, planned_iterations=40) for _ in range(3))
     first.run(20)
     second.load_state_dict(first.state_dict())
-    np.testing.assert_array_equal(second.run(50).theta, TabularEngine(ending_mdp, runs).run(50).theta)
+    np.testing.assert_array_equal(second.run(50).theta, whole.run(50).theta)
 
 
 def test_beta_and_a_schedule_of_it(constraints):
-    constraint = Constraint(constraints["cost"].functional, QuadraticContinuation(0.1, 9.0, 40))
-    with pytest.raises(InvalidSetting, match="'cost' has a schedule"):
+    constraint = Constraint(constraints["cost"].functional, QuadraticContinuation(0.1, 9.0))
+    with pytest.raises(InvalidSetting, match="beta"):
         RunSettings(constraints={"cost": constraint}, beta=2.0)
 
 
@@ -145,18 +145,28 @@ def test_beta_and_a_schedule_of_it(constraints):
     "penalty",
     [
         Quadratic(0.3),
-        QuadraticContinuation(0.1, 10.0, iterations=8, iteration=3),
+        QuadraticContinuation(0.1, 10.0, progress=0.3),
         Exact(0.7),
         Lagrangian(0.1, multiplier=0.4, largest=2.0),
         AugmentedLagrangian(0.5, learning_rate=0.2, multiplier=0.6),
-        AdaptiveQuadratic(0.1, beta=0.6),
         AdaptiveLagrangian(0.7),
-        AdaptiveLagrangian(0.7, 7.0, 5, price=0.4, largest_violation=1.5, iteration=2),
+        AdaptiveLagrangian(0.7, 7.0, price=0.4, largest_violation=1.5, progress=0.4),
     ],
     ids=lambda penalty: type(penalty).__name__,
 )
 def test_compiled_slopes_are_those_of_the_penalties(penalty):
     compiled, multipliers, peaks = penalties_of([penalty])
     for violation in (-9.0, -0.3, 0.0, 1e-3, 0.5, 1.5, 1.6, 4.0, 100.0):
-        found = slope(compiled, 0, beta_of(compiled, 0, 0), multipliers[0], peaks[0], violation)
+        found = slope(compiled, 0, beta_of(compiled, 0, 0.0), multipliers[0], peaks[0], violation)
         assert found == pytest.approx(penalty.slope(violation), rel=1e-12), violation
+
+
+def test_a_penalty_of_the_user_s_is_refused():
+    """Even one that derives from the package's: its formula may be another."""
+
+    class Steeper(Quadratic):
+        def slope(self, violation):
+            return 10.0 * super().slope(violation)
+
+    with pytest.raises(InvalidSetting, match="Steeper"):
+        penalties_of([Steeper(1.0)])

@@ -2,45 +2,27 @@
 
 import numpy as np
 import pytest
-from constrained_maxent.engine.twin import NumpyTwin
 
-from constrained_maxent.engine import Geometric, RunSettings, TabularEngine
+from constrained_maxent.engine import RunSettings, TabularEngine
 from constrained_maxent.functionals import Entropy, KLDivergence, L2Distance, LinearCost
 from constrained_maxent.penalties import (
     AdaptiveLagrangian,
-    AdaptiveQuadratic,
     AugmentedLagrangian,
     Quadratic,
     QuadraticContinuation,
 )
 from constrained_maxent.problem import Constraint
+from constrained_maxent.schedules import Geometric
 
 REFERENCE = np.random.default_rng(3).dirichlet(np.ones(15)).reshape(5, 3)
 STEEP = LinearCost(100.0 * np.random.default_rng(0).normal(size=(5, 3)))
 
 
-def require_equal(mdp, settings, *, iterations=15, scale="normalized"):
-    result = TabularEngine(mdp, [settings], scale=scale, record_every=1, snapshot_every=iterations).run(iterations)
-    twin = NumpyTwin(mdp, settings, scale).run(iterations)
-    assert np.abs(twin.theta).max() > 0.05, "nothing was learnt that could differ"
-    # Adam divides by the size of the gradient, and where that is 0 blows rounding up by 1e8.
-    tolerance = 1e-10 if settings.optimizer == "adam" else 1e-12
-    np.testing.assert_allclose(result.theta[0], twin.theta, rtol=0.0, atol=tolerance)
-    np.testing.assert_array_equal(result.snapshots[0, 1], result.theta[0])
-    if settings.objective is not None:
-        np.testing.assert_allclose(result.objective[0], twin.objective, rtol=0.0, atol=tolerance)
-    for name in settings.constraints:
-        np.testing.assert_allclose(result.constraints[name][0], twin.constraints[name], rtol=0.0, atol=tolerance)
-        np.testing.assert_allclose(result.slopes[name][0], twin.slopes[name], rtol=tolerance, atol=tolerance)
-    for name, multiplier in twin.multipliers.items():
-        assert result.multipliers[name][0] == pytest.approx(multiplier, abs=tolerance)
-
-
 @pytest.mark.parametrize("pairing", ["same", "split", "previous"])
 @pytest.mark.parametrize("optimizer", ["sgd", "normalized", "natural", "adam"])
 @pytest.mark.parametrize("baseline", ["none", "batch-mean"])
-@pytest.mark.parametrize("memory", [0.0, 0.9, Geometric(0.5, 0.99, 10)], ids=["forgets", "remembers", "learns to"])
-def test_every_variant_of_the_iteration(ending_mdp, constraints, pairing, optimizer, baseline, memory):
+@pytest.mark.parametrize("memory", [0.0, 0.9, Geometric(0.5, 0.99)], ids=["forgets", "remembers", "learns to"])
+def test_every_variant_of_the_iteration(require_equal, ending_mdp, constraints, pairing, optimizer, baseline, memory):
     settings = RunSettings(
         seed=4,
         constraints=constraints,
@@ -49,7 +31,7 @@ def test_every_variant_of_the_iteration(ending_mdp, constraints, pairing, optimi
         optimizer=optimizer,
         baseline=baseline,
         memory=memory,
-        learning_rate=Geometric(0.5, 0.05, 10),
+        learning_rate=Geometric(0.5, 0.05),
         projection_radius=1.0,
     )
     require_equal(ending_mdp, settings)
@@ -67,32 +49,29 @@ def test_every_variant_of_the_iteration(ending_mdp, constraints, pairing, optimi
     ],
     ids=["none", "entropy", "state entropy", "linear", "divergence", "distance"],
 )
-def test_every_objective(ending_mdp, constraints, objective):
+def test_every_objective(require_equal, ending_mdp, constraints, objective):
     settings = RunSettings(objective=objective, constraints={"cost": constraints["cost"]}, learning_rate=0.5)
     require_equal(ending_mdp, settings)
 
 
-def test_beta_on_the_way_up(ending_mdp):
+def test_beta_on_the_way_up(require_equal, ending_mdp):
     penalties = {"a": Quadratic(1.0), "b": AugmentedLagrangian(1.0), "c": AugmentedLagrangian(1.0, learning_rate=0.2)}
     constraints = {
         name: Constraint(LinearCost(np.roll(REFERENCE, i), limit=0.01), penalty)
         for i, (name, penalty) in enumerate(penalties.items())
     }
-    settings = RunSettings(constraints=constraints, beta=Geometric(0.5, 20.0, 10), learning_rate=0.3)
+    settings = RunSettings(constraints=constraints, beta=Geometric(0.5, 20.0), learning_rate=0.3)
     require_equal(ending_mdp, settings, scale="truncated")
 
 
 @pytest.mark.parametrize("pairing", ["same", "previous"])
-def test_penalties_that_change_by_themselves(ending_mdp, pairing):
+def test_penalties_that_change_by_themselves(require_equal, ending_mdp, pairing):
     """Two limits are violated, one so little that its largest violation comes late, and one never is."""
     penalties = {
-        "grows": (0.01, QuadraticContinuation(0.5, 20.0, 10)),
-        "has grown a while": (0.01, QuadraticContinuation(0.5, 20.0, 20, iteration=13)),
+        "grows": (0.01, QuadraticContinuation(0.5, 20.0)),
+        "has grown a while": (0.01, QuadraticContinuation(0.5, 20.0, progress=0.6)),
         "adapts": (0.03, AdaptiveLagrangian(0.5)),
-        "has adapted": (0.03, AdaptiveLagrangian(0.2, 3.0, 20, price=1.5, largest_violation=0.05, iteration=2)),
-        "grows by violations": (0.03, AdaptiveQuadratic(0.01, beta=0.5, growth=1.5)),
-        "has grown as it may": (0.01, AdaptiveQuadratic(1e-4, beta=0.5, growth=3.0, largest=6.0)),
-        "need not grow": (9.0, AdaptiveQuadratic(0.01, beta=0.7)),
+        "has adapted": (0.03, AdaptiveLagrangian(0.2, 3.0, price=1.5, largest_violation=0.05, progress=0.1)),
         "is kept": (9.0, AdaptiveLagrangian(price=0.7, largest_violation=0.5)),
     }
     constraints = {
@@ -100,27 +79,24 @@ def test_penalties_that_change_by_themselves(ending_mdp, pairing):
         for i, (name, (limit, penalty)) in enumerate(penalties.items())
     }
     settings = RunSettings(constraints=constraints, learning_rate=0.3, pairing=pairing)
-    require_equal(ending_mdp, settings, iterations=25)
+    require_equal(ending_mdp, settings, iterations=25, planned=20)
     multiplier = TabularEngine(ending_mdp, [settings]).run(25).multipliers
     assert 0.0 <= multiplier["is_kept"][0] < 0.7 / 0.5  # it was never violated here
     assert multiplier["has_adapted"][0] != 1.5 / 0.05
-    assert multiplier["grows_by_violations"][0] > 0.5
-    assert multiplier["has_grown_as_it_may"][0] == 6.0
-    assert multiplier["need_not_grow"][0] == 0.7
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "natural"])
 @pytest.mark.parametrize("pairing", ["same", "previous"])
-def test_steps_that_overflow(ending_mdp, optimizer, pairing):
+def test_steps_that_overflow(numpy_twin, ending_mdp, optimizer, pairing):
     """Both stop in the same batch, at the same θ."""
     settings = RunSettings(objective=STEEP, learning_rate=1e308, optimizer=optimizer, pairing=pairing, seed=1)
     result = TabularEngine(ending_mdp, [settings]).run(60)
-    twin = NumpyTwin(ending_mdp, settings).run(60)
+    twin = numpy_twin.NumpyTwin(ending_mdp, settings, 60).run(60)
     assert result.diverged.tolist() == [twin.diverged] != [-1]
     np.testing.assert_allclose(result.theta[0], twin.theta, rtol=1e-6)
 
 
-def test_the_grid_of_the_paper(lake):
+def test_the_grid_of_the_paper(require_equal, lake):
     constraint = Constraint(lake.cost, Quadratic(0.005))
     require_equal(lake.mdp, RunSettings(constraints={"cost": constraint}), scale="truncated")
 
@@ -128,8 +104,8 @@ def test_the_grid_of_the_paper(lake):
 @pytest.mark.parametrize("pairing", ["same", "split", "previous"])
 @pytest.mark.parametrize("optimizer", ["sgd", "normalized"])
 @pytest.mark.parametrize("baseline", ["none", "batch-mean"])
-@pytest.mark.parametrize("momentum", [0.3, Geometric(1.0, 0.1, 10)], ids=str)
-def test_variance_reduction(ending_mdp, constraints, pairing, optimizer, baseline, momentum):
+@pytest.mark.parametrize("momentum", [0.3, Geometric(1.0, 0.1)], ids=str)
+def test_variance_reduction(require_equal, ending_mdp, constraints, pairing, optimizer, baseline, momentum):
     settings = RunSettings(
         seed=4,
         constraints=constraints,
@@ -146,7 +122,7 @@ def test_variance_reduction(ending_mdp, constraints, pairing, optimizer, baselin
 
 @pytest.mark.parametrize("optimizer", ["sgd", "normalized", "natural", "adam"])
 @pytest.mark.parametrize("momentum", [1.0, 0.3])
-def test_proximal_point(ending_mdp, constraints, optimizer, momentum):
+def test_proximal_point(require_equal, ending_mdp, constraints, optimizer, momentum):
     settings = RunSettings(
         seed=4,
         constraints=constraints,
