@@ -263,7 +263,7 @@ def test_in_the_wrappers(kind: str, num_envs: int | None, pairing: str) -> None:
 @pytest.mark.parametrize("num_envs", [None, 4])
 def test_trains_and_is_evaluated(kind: str, num_envs: int | None, tmp_path: Any) -> None:
     env = stack(kind, num_envs)
-    agent = PGP(env, seed=0).learn(iterations=3)
+    agent = PGP(env, seed=0, hidden_sizes=(8,)).learn(iterations=3)
     tracker = find_tracker(env)
     batch = tracker.last_batch
     assert batch is not None
