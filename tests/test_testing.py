@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -66,12 +67,29 @@ class AnswersBeforeFit(Counts):
 
 
 class FitReturnsNothing(Counts):
-    def fit(self, batch: Batch) -> Any:
+    def fit(self, batch: Batch, *, progress: float = 0.0) -> Any:
         super().fit(batch)
 
 
+class FitKnowsNoProgress(Counts):
+    def fit(self, batch: Batch) -> Any:  # type: ignore[override]
+        return super().fit(batch)
+
+
+class FreshRemembers(Counts):
+    def fresh(self) -> Any:
+        return type(self)(**self.get_params())
+
+
+class CopyIsAnother(Counts):
+    def __deepcopy__(self, memo: Any) -> Any:
+        twin = copy(self)
+        twin.mass_ = 0.5
+        return twin
+
+
 class DividesByRealisedMass(Counts):
-    def fit(self, batch: Batch) -> Any:
+    def fit(self, batch: Batch, *, progress: float = 0.0) -> Any:
         super().fit(batch)
         self._values = self._values / self.mass_
         self.mass_ = 1.0
@@ -79,7 +97,7 @@ class DividesByRealisedMass(Counts):
 
 
 class DiscountsCostsTwice(Counts):
-    def fit(self, batch: Batch) -> Any:
+    def fit(self, batch: Batch, *, progress: float = 0.0) -> Any:
         super().fit(batch)
         self.expected_costs_ = {name: float(batch.weights**2 @ cost) / 2 for name, cost in batch.costs.items()}
         return self
@@ -88,7 +106,7 @@ class DiscountsCostsTwice(Counts):
 class FitsAtRandom(Counts):
     noise = np.random.default_rng(0)
 
-    def fit(self, batch: Batch) -> Any:
+    def fit(self, batch: Batch, *, progress: float = 0.0) -> Any:
         super().fit(batch)
         self._values = self.noise.permutation(self._values + 1e-3)
         self._values *= self.mass_ / self._values.sum()
@@ -154,7 +172,7 @@ class StateOfObjects(Counts):
 
 
 class StateIsAView(Counts):
-    def fit(self, batch: Batch) -> Any:
+    def fit(self, batch: Batch, *, progress: float = 0.0) -> Any:
         values = getattr(self, "_values", None)
         super().fit(batch)
         if values is not None:
@@ -185,6 +203,9 @@ BROKEN_ESTIMATORS: list[tuple[type[Counts], str]] = [
     (BindRemembers, "bind must forget"),
     (AnswersBeforeFit, "log_prob must raise NotFitted"),
     (FitReturnsNothing, "fit must return"),
+    (FitKnowsNoProgress, "fit must take progress="),
+    (FreshRemembers, "must not remember"),
+    (CopyIsAnother, "a copy must be"),
     (DividesByRealisedMass, "mass_ must be the float Σ weights / n_episodes = 1.625 after the first fit, got 1.0"),
     (DiscountsCostsTwice, "expected_costs_ must be"),
     (FitsAtRandom, "two fits .* must agree exactly"),

@@ -42,12 +42,12 @@ class ExpertSettings:
     Args:
         timesteps: steps of the training environments, all together.
         num_envs: training environments.
-        updates_per_step: gradient steps for each of these steps.
-        hidden_sizes: of policy and critics.
+        updates_per_step: gradient steps for each step of a training environment.
+        hidden_sizes: units of each layer of policy and critics.
         learning_rate, batch_size, discount: as Stable-Baselines3 has them.
         learning_starts: steps with uniform actions before the first update.
         ent_coef: initial entropy coefficient, which is then learnt.
-        seed: of everything random.
+        seed: seeds everything random.
 
     Raises:
         InvalidSetting: out of range.
@@ -85,12 +85,12 @@ class ExpertSettings:
 
 @dataclass(frozen=True, eq=False)
 class Expert:
-    """What was trained.
+    """A trained expert.
 
     Attributes:
         network: the policy.
-        seconds: that training took.
-        settings: of it.
+        seconds: how long its training took [s].
+        settings: hyperparameters of its training.
     """
 
     network: GaussianNetwork
@@ -230,8 +230,8 @@ def reference_of(
         expert: the trained policy.
         env: the environment itself.
         state: what the density is over.
-        periodic: coordinates of it that are angles.
-        n_episodes: to roll out, of each.
+        periodic: coordinates of the state that are angles.
+        n_episodes: episodes to roll out, of the expert and of random actions.
         about: what else is to be known of the reference.
     """
     reference = Reference.from_rollouts(

@@ -147,7 +147,7 @@ class SafeCartpoleVector(MujocoVectorEnv):
 
 @dataclass(frozen=True, kw_only=True)
 class CartpoleFormulas:
-    """What a step of the cartpole means, for ``n`` states at once; arguments as in :class:`SafeCartpole`."""
+    """Observation, cost, reward and start of the cartpole, for ``n`` states at once; see :class:`SafeCartpole`."""
 
     slider_limit: float = 2.0
     rail: float = 1.8

@@ -129,8 +129,8 @@ class DmControlEnv(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
         if ("qpos" in given) != ("qvel" in given):
             raise InvalidSetting('A first state needs both options["qpos"] and options["qvel"].')
         qpos, qvel = (given["qpos"], given["qvel"]) if "qpos" in given else self._start(self.np_random)
-        qpos = checked_state("qpos", qpos, self.physics.model.nq)
-        qvel = checked_state("qvel", qvel, self.physics.model.nv)
+        qpos = checked_state("qpos", qpos, (self.physics.model.nq,))
+        qvel = checked_state("qvel", qvel, (self.physics.model.nv,))
         with self.physics.reset_context():
             self.physics.data.qpos[:] = qpos
             self.physics.data.qvel[:] = qvel

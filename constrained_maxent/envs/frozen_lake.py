@@ -25,7 +25,7 @@ MAPS: dict[str, list[str]] = {
 
 @dataclass(frozen=True)
 class LakeTables:
-    """What a step looks up, for one lake or a batch of them. States are numbered row by row.
+    """The dynamics of a lake as tables that steps look up. States are numbered row by row.
 
     Attributes:
         successors: int64 (n_states, n_actions, n_outcomes), the equally likely next states.

@@ -38,6 +38,9 @@ class SafeFrozenLakeVector(VectorEnv[NDArray[np.int64], ArrayLike, NDArray[Any]]
         render_mode: ``"ansi"``, ``"rgb_array"`` or ``None``.
         autoreset_mode: an ``AutoresetMode`` or its value: ``"NextStep"``, ``"SameStep"`` or ``"Disabled"``.
 
+    Attributes:
+        P, initial_state_distrib, cost_tables, desc, horizon: those of each copy, as in :class:`SafeFrozenLake`.
+
     Raises:
         InvalidSetting: an argument, an action or a reset mask makes no sense.
         gymnasium.error.ResetNeeded: ``step`` before ``reset``, or of a finished copy if autoreset is disabled.
@@ -77,6 +80,11 @@ class SafeFrozenLakeVector(VectorEnv[NDArray[np.int64], ArrayLike, NDArray[Any]]
             terminal_holes=terminal_holes,
             render_mode=render_mode,
         )
+        self.horizon = horizon
+        self.desc = self._lake.desc
+        self.P = self._lake.P
+        self.initial_state_distrib = self._lake.initial_state_distrib
+        self.cost_tables = self._lake.cost_tables
         self.num_envs = int(num_envs)
         self.render_mode = render_mode
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
@@ -91,34 +99,6 @@ class SafeFrozenLakeVector(VectorEnv[NDArray[np.int64], ArrayLike, NDArray[Any]]
         self._elapsed = np.zeros(self.num_envs, dtype=np.int64)
         self._ended = np.zeros(self.num_envs, dtype=np.bool_)
         self._last_actions = np.full(self.num_envs, _NO_ACTION)
-
-    @property
-    def horizon(self) -> int | None:
-        """Steps after which an episode is truncated [steps], or ``None``."""
-        return self._lake.horizon
-
-    @property
-    def desc(self) -> NDArray[np.bytes_]:
-        """The map, one letter a tile."""
-        desc: NDArray[np.bytes_] = self._lake.desc
-        return desc
-
-    @property
-    def P(self) -> dict[int, dict[int, list[tuple[float, int, float, bool]]]]:
-        """Dynamics of a copy, as toy-text environments publish them."""
-        dynamics: dict[int, dict[int, list[tuple[float, int, float, bool]]]] = self._lake.P
-        return dynamics
-
-    @property
-    def initial_state_distrib(self) -> NDArray[np.float64]:
-        """Distribution of a copy's first state, ``(n_states,)``."""
-        distribution: NDArray[np.float64] = self._lake.initial_state_distrib
-        return distribution
-
-    @property
-    def cost_tables(self) -> dict[str, NDArray[np.float64]]:
-        """The cost of each action in each state, ``{"cost": float64 (n_states, n_actions)}``."""
-        return self._lake.cost_tables
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

@@ -125,7 +125,7 @@ class StateFunctions:
         return _column("reward", self.reward(states, controls, next_states), states)
 
     def ends(self, next_states: MujocoStates) -> NDArray[np.bool_]:
-        """Which episodes end by entering these states, bool ``(n,)``."""
+        """Whether entering each of the states ends its episode, bool ``(n,)``."""
         if self.terminated is None:
             return np.zeros(len(next_states.time), dtype=np.bool_)
         return _column("terminated", self.terminated(next_states), next_states, np.bool_)
@@ -200,16 +200,16 @@ def check_render_mode(render_mode: str | None, modes: Sequence[str]) -> None:
         raise InvalidSetting(f"render_mode={render_mode!r} must be None or one of {', '.join(modes)}.")
 
 
-def checked_state(name: str, values: Any, size: int) -> FloatArray:
-    """Positions or velocities as float64 ``(size,)``.
+def checked_state(name: str, values: Any, shape: tuple[int, ...]) -> FloatArray:
+    """Positions or velocities as float64 of the given shape.
 
     Raises:
         InvalidData: of another shape, or no numbers.
         NonFiniteValue: NaN or infinity.
     """
     array = as_array(name, values, np.float64)
-    if array.shape != (size,):
-        raise InvalidData(f"{name} must have shape ({size},), not {array.shape}.")
+    if array.shape != shape:
+        raise InvalidData(f"{name} must have shape {shape}, not {array.shape}.")
     if not np.isfinite(array).all():
         raise NonFiniteValue(f"{name} must be finite, not {array}.")
     return array

@@ -90,7 +90,7 @@ class MujocoSimulation:
         """
         row = self._initial.copy()
         for name, where, values in (("qpos", self._qpos, qpos), ("qvel", self._qvel, qvel)):
-            row[where] = checked_state(name, values, where.stop - where.start)
+            row[where] = checked_state(name, values, (where.stop - where.start,))
         self._rows[i], self._elapsed[i] = row, 0
 
     def step(self, controls: FloatArray) -> NDArray[np.bool_]:

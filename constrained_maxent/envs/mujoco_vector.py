@@ -25,6 +25,7 @@ from constrained_maxent.envs.mujoco_model import (
     TerminationFunction,
     check_render_mode,
     checked_controls,
+    checked_state,
     control_space,
     frame_rate,
     horizon_steps,
@@ -33,8 +34,8 @@ from constrained_maxent.envs.mujoco_model import (
 )
 from constrained_maxent.envs.mujoco_painter import MujocoPainter
 from constrained_maxent.envs.mujoco_simulation import MujocoSimulation
-from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
-from constrained_maxent.types import FloatArray, as_array, require_finite
+from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.types import FloatArray, require_finite
 
 MujocoVectorBase = VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]
 
@@ -324,15 +325,9 @@ class MujocoVectorEnv(MujocoVectorBase):
             return None
         if not ("qpos" in options and "qvel" in options):
             raise InvalidSetting('A first state needs both options["qpos"] and options["qvel"].')
-        given = []
-        for name, width in (("qpos", int(self.model.nq)), ("qvel", int(self.model.nv))):
-            values = as_array(name, options[name], np.float64)
-            if values.shape != (self.num_envs, width):
-                raise InvalidData(f"{name} must have shape {(self.num_envs, width)}, not {values.shape}.")
-            if not np.isfinite(values).all():
-                raise NonFiniteValue(f"{name} must be finite.")
-            given.append(values)
-        return given[0], given[1]
+        sizes = {"qpos": int(self.model.nq), "qvel": int(self.model.nv)}
+        qpos, qvel = (checked_state(name, options[name], (self.num_envs, size)) for name, size in sizes.items())
+        return qpos, qvel
 
 
 def _entries(columns: Mapping[str, NDArray[Any]], mask: NDArray[np.bool_]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from constrained_maxent.types import FloatArray, is_number
 PointMassStart = Literal["uniform"] | Sequence[float]
 
 REACH = 0.29
-"""Where dm_control's soft stops begin in both directions [m]."""
+"""Distance from the middle where dm_control's soft stops begin, in both directions [m]."""
 TARGET_SIZE = 0.015
 """Radius of dm_control's target, in the middle of the table [m]."""
 
@@ -130,7 +130,7 @@ class PointMassVector(MujocoVectorEnv):
 
 @dataclass(frozen=True, kw_only=True)
 class PointMassFormulas:
-    """What a step of the point mass means, for ``n`` states at once; arguments as in :class:`PointMass`."""
+    """Cost, reward and start of the point mass, for ``n`` states at once; see :class:`PointMass`."""
 
     start: PointMassStart = "uniform"
 
@@ -158,7 +158,7 @@ class PointMassFormulas:
 
 
 def _is_place(start: Any) -> bool:
-    """Whether it is a pair of numbers on the table."""
+    """Whether a start is a pair of numbers on the table."""
     is_row = isinstance(start, Sequence) or (isinstance(start, np.ndarray) and start.ndim == 1)
     return is_row and len(start) == 2 and all(is_number(place) and abs(place) <= REACH for place in start)
 

@@ -86,7 +86,7 @@ def _log_density(samples: FloatArray, places: FloatArray, periodic: Sequence[int
 
 @dataclass(frozen=True)
 class Coverage:
-    r"""What was visited of a grid.
+    r"""How much of a grid was visited.
 
     Attributes:
         share: of all the grid's cells, those with at least one state in them.
@@ -163,7 +163,7 @@ class Grid:
         return numbers
 
     def coverage(self, states: ArrayLike) -> Coverage:
-        """What states visit, ``(n, n_coordinates)``, at least one; raises what ``cells_of`` raises."""
+        """How much of the grid states ``(n, n_coordinates)`` visit, at least one; raises what ``cells_of`` raises."""
         numbers = self.cells_of(states)
         if not len(numbers):
             raise InvalidData("Coverage is that of at least one state.")

@@ -49,7 +49,7 @@ class StateMeasures:
 
 @dataclass(frozen=True)
 class StateEvaluation:
-    """Where a policy went.
+    """The states that a policy visited, measured.
 
     Attributes:
         entropy: of the state at a random step [nats], see

@@ -8,22 +8,23 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.occupancy.continuous import Domain, check_positive
+from constrained_maxent.occupancy.continuous import check_positive
 from constrained_maxent.occupancy.gaussian_mixture import MixtureEstimator
 from constrained_maxent.occupancy.gaussians import PERIOD, Gaussians
 from constrained_maxent.occupancy.samples import Frame, drawn_by_weight
-from constrained_maxent.schedules import Schedule
 from constrained_maxent.types import FloatArray, IntArray, check_count
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8
 """Adam's usual constants (Kingma and Ba 2015)."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class AdamGaussianMixture(MixtureEstimator):
     r"""Softmax weights, means and log standard deviations, kept from fit to fit and moved by Adam.
 
@@ -38,42 +39,27 @@ class AdamGaussianMixture(MixtureEstimator):
         learning_rate: of Adam.
         log_std_bounds: least and largest log σ.
         standardize: learn in coordinates of mean 0 and variance 1 in the first batch, instead of the state's own.
-        over, periodic, buffer_size, memory, seed: see
-            :class:`~constrained_maxent.occupancy.continuous.ContinuousEstimator`. The paper's buffer has 200,000 steps.
+        over, periodic, buffer_size, memory, seed: as in ``ContinuousEstimator``. The paper's buffer has 200,000 steps.
 
     Attributes:
-        mass_: total mass of λ̂.
-        expected_costs_: ⟨c, λ̂⟩ of each recorded cost.
         mixture_: the components, before wrapping.
     """
 
-    def __init__(
-        self,
-        *,
-        n_components: int = 16,
-        n_steps: int = 200,
-        batch_size: int = 512,
-        learning_rate: float = 3e-4,
-        log_std_bounds: tuple[float, float] = (-5.0, 2.0),
-        standardize: bool = False,
-        over: Domain = "state",
-        periodic: Sequence[int] = (),
-        buffer_size: int | None = None,
-        memory: Schedule = 0.0,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(over=over, periodic=periodic, buffer_size=buffer_size, memory=memory, seed=seed)
-        for name, value in {"n_components": n_components, "n_steps": n_steps, "batch_size": batch_size}.items():
-            check_count(name, value)
-        check_positive("learning_rate", learning_rate)
-        if len(log_std_bounds) != 2 or not -np.inf < log_std_bounds[0] < log_std_bounds[1] < np.inf:
-            raise InvalidSetting(f"log_std_bounds={log_std_bounds!r} must be a pair, the lower one first.")
-        self.n_components = n_components
-        self.n_steps = n_steps
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.log_std_bounds = log_std_bounds
-        self.standardize = standardize
+    n_components: int = 16
+    n_steps: int = 200
+    batch_size: int = 512
+    learning_rate: float = 3e-4
+    log_std_bounds: tuple[float, float] = (-5.0, 2.0)
+    standardize: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("n_components", "n_steps", "batch_size"):
+            check_count(name, getattr(self, name))
+        check_positive("learning_rate", self.learning_rate)
+        bounds = self.log_std_bounds
+        if len(bounds) != 2 or not -np.inf < bounds[0] < bounds[1] < np.inf:
+            raise InvalidSetting(f"log_std_bounds={bounds!r} must be a pair, the lower one first.")
         self._frame: Frame
         self._parameters: FloatArray
         self._moments: FloatArray

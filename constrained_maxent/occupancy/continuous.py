@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
 import gymnasium as gym
@@ -28,12 +29,13 @@ _LARGEST_LOG = 700.0
 """exp overflows shortly above. Only many constant coordinates together come so high."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ContinuousEstimator(OccupancyEstimator):
     """A density over the state, or over state and action together, learnt from the samples of a batch.
 
-    A density of your own implements ``learn`` and ``log_density``, and over ``"state-action"`` also
-    ``log_state_density``; see :class:`~constrained_maxent.occupancy.NearestNeighbors`. One that learns something else
-    from the same samples the next time also implements ``model`` and ``restore``. Arguments that all densities take:
+    A density of your own is a dataclass like :class:`~constrained_maxent.occupancy.NearestNeighbors` that implements
+    ``learn`` and ``log_density``, and over ``"state-action"`` also ``log_state_density``. One that would learn
+    something else from the same samples the next time also implements ``model`` and ``restore``.
 
     Args:
         over: ``"state"``: the density is one of states; times π(a|s) where batches carry log π (``policy_log_prob`` of
@@ -47,29 +49,31 @@ class ContinuousEstimator(OccupancyEstimator):
         memory: as in ``Counts``: λ̂ ← memory·λ̂ + (1-memory)·λ̂(batch), mass and costs included. Steps whose share has
             faded below 1 % are dropped, or earlier where ``buffer_size`` says so.
         seed: of everything random in a fit.
+
+    Attributes:
+        mass_: total mass of λ̂.
+        expected_costs_: ⟨c, λ̂⟩ of each recorded cost.
     """
 
-    def __init__(
-        self, *, over: Domain, periodic: Sequence[int], buffer_size: int | None, memory: Schedule, seed: int
-    ) -> None:
-        if over not in get_args(Domain):
-            raise InvalidSetting(f"over={over!r} must be one of {', '.join(get_args(Domain))}.")
-        if any(isinstance(i, bool) or not isinstance(i, (int, np.integer)) or i < 0 for i in periodic) or len(
-            set(periodic)
-        ) != len(periodic):
+    over: Domain = "state"
+    periodic: Sequence[int] = ()
+    buffer_size: int | None = None
+    memory: Schedule = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.over not in get_args(Domain):
+            raise InvalidSetting(f"over={self.over!r} must be one of {', '.join(get_args(Domain))}.")
+        self._angles = list(self.periodic)
+        is_number = [isinstance(i, (int, np.integer)) and not isinstance(i, bool) and i >= 0 for i in self._angles]
+        if not all(is_number) or len(set(self._angles)) != len(self._angles):
             raise InvalidSetting(
-                f"periodic={periodic!r} must list different coordinates of the state by number, from 0."
+                f"periodic={self.periodic!r} must list different coordinates of the state by number, from 0."
             )
-        if buffer_size is not None:
-            check_count("buffer_size", buffer_size)
-        check_memory(memory)
-        check_count("seed", seed, least=0)
-        self.over = over
-        self.periodic = periodic
-        self.buffer_size = buffer_size
-        self.memory = memory
-        self.seed = seed
-        self._angles = list(periodic)
+        if self.buffer_size is not None:
+            check_count("buffer_size", self.buffer_size)
+        check_memory(self.memory)
+        check_count("seed", self.seed, least=0)
         self._is_bound = False
         self._samples: Samples
         self._n_states: int

@@ -5,19 +5,19 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
-from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from constrained_maxent.errors import InvalidSetting, NonFiniteValue
-from constrained_maxent.occupancy.continuous import ContinuousEstimator, Domain
+from constrained_maxent.occupancy.continuous import ContinuousEstimator
 from constrained_maxent.occupancy.gaussians import PERIOD
 from constrained_maxent.occupancy.samples import Frame, resampled
-from constrained_maxent.schedules import Schedule
 from constrained_maxent.types import FloatArray
 
 
+@dataclass(eq=False, repr=False)
 class FromScikitLearn(ContinuousEstimator):
     r"""A density with ``fit`` and ``score_samples``: ``KernelDensity``, ``BayesianGaussianMixture``, or your own.
 
@@ -28,33 +28,22 @@ class FromScikitLearn(ContinuousEstimator):
 
     Args:
         density: the estimator, unfitted.
-        over, periodic, buffer_size, memory, seed: see
-            :class:`~constrained_maxent.occupancy.continuous.ContinuousEstimator`.
-
-    Attributes:
-        mass_: total mass of λ̂.
-        expected_costs_: ⟨c, λ̂⟩ of each recorded cost.
+        over, periodic, buffer_size, memory, seed: as in ``ContinuousEstimator``.
 
     >>> from sklearn.neighbors import KernelDensity
     >>> FromScikitLearn(KernelDensity(bandwidth=0.2), periodic=(1,)).periodic
     (1,)
     """
 
-    def __init__(
-        self,
-        density: Any,
-        *,
-        over: Domain = "state",
-        periodic: Sequence[int] = (),
-        buffer_size: int | None = None,
-        memory: Schedule = 0.0,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(over=over, periodic=periodic, buffer_size=buffer_size, memory=memory, seed=seed)
-        lacking = [name for name in ("fit", "score_samples", "get_params") if not hasattr(density, name)]
+    density: Any = field(kw_only=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        lacking = [name for name in ("fit", "score_samples", "get_params") if not hasattr(self.density, name)]
         if lacking:
-            raise InvalidSetting(f"density={density!r} lacks {', '.join(lacking)}: it must be a scikit-learn density.")
-        self.density = density
+            raise InvalidSetting(
+                f"density={self.density!r} lacks {', '.join(lacking)}: it must be a scikit-learn density."
+            )
 
     def learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
         self._frame = Frame.of(rows, weights, self._angles)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, get_args
 
 import numpy as np
 
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.occupancy.continuous import ContinuousEstimator, Domain, check_positive
+from constrained_maxent.occupancy.continuous import ContinuousEstimator, check_positive
 from constrained_maxent.occupancy.gaussians import Gaussians, Mixture, fold
 from constrained_maxent.occupancy.samples import Frame, resampled
 from constrained_maxent.occupancy.weighted_em import Covariance, from_labels, weighted_em
-from constrained_maxent.schedules import Schedule
 from constrained_maxent.types import FloatArray, check_count
 
 _IDLE = 0.01
@@ -53,6 +53,7 @@ class MixtureEstimator(ContinuousEstimator):
         return Mixture(self.mixture_.marginal(self._n_states), mass=self.mass_, periodic=tuple(self._angles))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GaussianMixture(MixtureEstimator):
     r"""A mixture of Gaussians, :math:`\hat d(s) = \sum_k w_k\,\mathcal N(s; m_k, \Sigma_k)`, in float64.
 
@@ -68,13 +69,10 @@ class GaussianMixture(MixtureEstimator):
         covariance_floor: added to each variance, in units of the coordinate's variance (angles: rad²): the least width
             that identical states get is its root.
         max_iter, tol: a fit ends after so many steps, or when one gains less mean log-likelihood than ``tol``.
-        over, periodic, buffer_size, memory, seed: see
-            :class:`~constrained_maxent.occupancy.continuous.ContinuousEstimator`.
+        over, periodic, buffer_size, memory, seed: as in ``ContinuousEstimator``.
 
     Attributes:
-        mass_: total mass of λ̂.
-        expected_costs_: ⟨c, λ̂⟩ of each recorded cost.
-        mixture_: the components, a :class:`~constrained_maxent.occupancy.gaussians.Gaussians`, before wrapping.
+        mixture_: the components, a :class:`~constrained_maxent.occupancy.Gaussians`, before wrapping.
 
     >>> import gymnasium as gym
     >>> from constrained_maxent.types import Batch
@@ -85,35 +83,22 @@ class GaussianMixture(MixtureEstimator):
     (array([[1.]]), array([[[4.]]]))
     """
 
-    def __init__(
-        self,
-        *,
-        n_components: int = 16,
-        covariance: Covariance = "full",
-        warm_start: bool = True,
-        covariance_floor: float = 1e-6,
-        max_iter: int = 100,
-        tol: float = 1e-3,
-        over: Domain = "state",
-        periodic: Sequence[int] = (),
-        buffer_size: int | None = None,
-        memory: Schedule = 0.0,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(over=over, periodic=periodic, buffer_size=buffer_size, memory=memory, seed=seed)
-        check_count("n_components", n_components)
-        check_count("max_iter", max_iter)
-        check_positive("covariance_floor", covariance_floor)
-        if not tol >= 0.0:
-            raise InvalidSetting(f"tol={tol!r} must be at least 0.")
-        if covariance not in get_args(Covariance):
-            raise InvalidSetting(f"covariance={covariance!r} must be one of {', '.join(get_args(Covariance))}.")
-        self.n_components = n_components
-        self.covariance: Covariance = covariance
-        self.warm_start = warm_start
-        self.covariance_floor = covariance_floor
-        self.max_iter = max_iter
-        self.tol = tol
+    n_components: int = 16
+    covariance: Covariance = "full"
+    warm_start: bool = True
+    covariance_floor: float = 1e-6
+    max_iter: int = 100
+    tol: float = 1e-3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("n_components", self.n_components)
+        check_count("max_iter", self.max_iter)
+        check_positive("covariance_floor", self.covariance_floor)
+        if not self.tol >= 0.0:
+            raise InvalidSetting(f"tol={self.tol!r} must be at least 0.")
+        if self.covariance not in get_args(Covariance):
+            raise InvalidSetting(f"covariance={self.covariance!r} must be one of {', '.join(get_args(Covariance))}.")
 
     def learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
         frame = Frame.of(rows, weights, self._angles)

@@ -24,7 +24,7 @@ _REACH = 5.0
 """Images of a component that lie so many standard deviations away are left out: less than 1e-6 of its mass."""
 
 _EXACT_REACH = 8.0
-"""The same where images cost nothing: less than 1e-15."""
+"""Reach of a component [standard deviations] where images cost nothing: less than 1e-15 of its mass lies beyond."""
 
 _LEAST = -1e300
 

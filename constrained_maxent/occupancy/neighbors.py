@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from constrained_maxent.occupancy.continuous import ContinuousEstimator, Domain, check_positive
+from constrained_maxent.occupancy.continuous import ContinuousEstimator, check_positive
 from constrained_maxent.occupancy.gaussians import PERIOD
 from constrained_maxent.occupancy.samples import Frame
-from constrained_maxent.schedules import Schedule
 from constrained_maxent.types import FloatArray, check_count
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NearestNeighbors(ContinuousEstimator):
     r"""Mass of the *k* nearest samples over the volume of the ball that holds them.
 
@@ -30,30 +31,16 @@ class NearestNeighbors(ContinuousEstimator):
         n_neighbors: *k*.
         distance_floor: least distance, in standard deviations (angles: rad): identical states get a finite density.
             It must lie well below the spacing of the samples, or the density cannot tell where they crowd.
-        over, periodic, buffer_size, memory, seed: see
-            :class:`~constrained_maxent.occupancy.continuous.ContinuousEstimator`.
-
-    Attributes:
-        mass_: total mass of λ̂.
-        expected_costs_: ⟨c, λ̂⟩ of each recorded cost.
+        over, periodic, buffer_size, memory, seed: as in ``ContinuousEstimator``.
     """
 
-    def __init__(
-        self,
-        *,
-        n_neighbors: int = 4,
-        distance_floor: float = 1e-5,
-        over: Domain = "state",
-        periodic: Sequence[int] = (),
-        buffer_size: int | None = None,
-        memory: Schedule = 0.0,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(over=over, periodic=periodic, buffer_size=buffer_size, memory=memory, seed=seed)
-        check_count("n_neighbors", n_neighbors)
-        check_positive("distance_floor", distance_floor)
-        self.n_neighbors = n_neighbors
-        self.distance_floor = distance_floor
+    n_neighbors: int = 4
+    distance_floor: float = 1e-5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("n_neighbors", self.n_neighbors)
+        check_positive("distance_floor", self.distance_floor)
 
     def learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
         self._all = self._balls(rows, weights)

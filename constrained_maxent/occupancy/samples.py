@@ -51,7 +51,7 @@ class Samples:
         return replace(kept, weights=kept.weights * (self.weights.sum() / total)) if total > 0.0 else kept
 
     def fresh(self) -> Samples:
-        """Those of the latest fit."""
+        """The samples of the latest fit."""
         return self[len(self) - int(np.count_nonzero(self.ages == 0)) :]
 
     def followed_by(self, fresh: Samples, *, memory: float, size: int | None) -> Samples:
@@ -83,7 +83,7 @@ class Samples:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """What ``state_dict`` returned."""
+        """The samples that ``state_dict`` described."""
         columns = {name: np.array(column) for name, column in state["columns"].items()}
         return cls(columns, np.array(state["weights"], dtype=np.float64), np.array(state["ages"], dtype=np.int64))
 

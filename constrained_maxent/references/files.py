@@ -66,7 +66,7 @@ def write(path: str | PathLike[str], states: Mixture, policy: ReferencePolicy | 
 
 
 def read(path: str | PathLike[str]) -> tuple[Mixture, GaussianNetwork | None, dict[str, Any]]:
-    """What ``write`` wrote.
+    """Read a reference that ``write`` wrote: state density, policy, and what is known about it.
 
     Raises:
         FileNotFoundError, IsADirectoryError, PermissionError: there is no such file, or none that can be opened.

@@ -20,7 +20,7 @@ from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.references import files
 from constrained_maxent.references.gaussian_network import clone
 from constrained_maxent.references.policies import CallablePolicy, ReferencePolicy, policy_of
-from constrained_maxent.references.rollouts import RolloutSettings, check_scalar, roll_out
+from constrained_maxent.references.rollouts import DEFAULTS, RolloutSettings, check_scalar, roll_out
 from constrained_maxent.spaces import as_row
 from constrained_maxent.types import Batch, FloatArray, Points, Trajectory
 from constrained_maxent.wrappers.layers import STATE_SPACE
@@ -66,7 +66,7 @@ class Reference:
 
     @property
     def over(self) -> Over:
-        """What can be compared: ``"state-action"``, or without a policy ``"state"``."""
+        """Over what occupancies can be compared with it: ``"state-action"``, or without a policy ``"state"``."""
         return "state" if self.policy is None else "state-action"
 
     @property
@@ -238,30 +238,21 @@ class Reference:
             env: a bare scalar environment to roll it out in.
             settings: see :class:`RolloutSettings`.
         """
-        if unknown := settings.keys() - RolloutSettings.__annotations__.keys():
-            known = ", ".join(RolloutSettings.__annotations__)
-            raise InvalidSetting(f"Unknown setting {', '.join(sorted(unknown))}; choose from {known}.")
+        if unknown := settings.keys() - DEFAULTS.keys():
+            raise InvalidSetting(f"Unknown setting {', '.join(sorted(unknown))}; choose from {', '.join(DEFAULTS)}.")
         check_scalar(env)
-        seed = settings.get("seed", 0)
-        horizon = settings.get("horizon")
-        weighting = Weighting(
-            settings.get("discount", 1.0),
-            find_horizon(env) if horizon is None else horizon,
-            settings.get("scale", "normalized"),
-        )
+        chosen = DEFAULTS | settings
+        horizon = find_horizon(env) if chosen["horizon"] is None else chosen["horizon"]
         rollouts = roll_out(
             policy,
             env,
-            n_episodes=settings.get("n_episodes", 30),
-            weighting=weighting,
-            state=settings.get("state"),
-            seed=seed,
+            n_episodes=chosen["n_episodes"],
+            weighting=Weighting(chosen["discount"], horizon, chosen["scale"]),
+            state=chosen["state"],
+            seed=chosen["seed"],
         )
         states = _mixture(
-            rollouts.batch,
-            n_components=settings.get("n_components", 16),
-            periodic=settings.get("periodic", ()),
-            seed=seed,
+            rollouts.batch, n_components=chosen["n_components"], periodic=chosen["periodic"], seed=chosen["seed"]
         )
         about = {
             "environment": "unregistered" if env.spec is None else env.spec.id,

@@ -22,12 +22,12 @@ _MOST_VOID = 10
 
 
 class RolloutSettings(TypedDict, total=False):
-    """How a policy becomes a state density.
+    """Settings of the rollouts and the mixture that make a state density of a policy.
 
-    ``n_episodes``: episodes to roll out, 30 if not given. ``state``: what the density is over, as in
-    ``TrackOccupancy``: a key of ``info``, a function of the observation, or the observation. ``periodic``: coordinates
-    of it that are angles. ``n_components``: of the mixture, 16. ``discount`` (1.0), ``scale`` (``"normalized"``) and
-    ``horizon`` (the environment's): those of the occupancy that will be compared. ``seed``: of rollouts and fit.
+    ``n_episodes``: episodes to roll out. ``state``: what the density is over, as in ``TrackOccupancy``: a key of
+    ``info``, a function of the observation, or the observation. ``periodic``: coordinates of it that are angles.
+    ``n_components``: of the mixture. ``discount``, ``scale`` and ``horizon`` (by default the environment's): those of
+    the occupancy that will be compared. ``seed``: seeds rollouts and fit. See ``DEFAULTS`` for what is not given.
     """
 
     n_episodes: int
@@ -40,9 +40,21 @@ class RolloutSettings(TypedDict, total=False):
     seed: int
 
 
+DEFAULTS = RolloutSettings(
+    n_episodes=30,
+    state=None,
+    periodic=(),
+    n_components=16,
+    discount=1.0,
+    scale="normalized",
+    horizon=None,
+    seed=0,
+)
+
+
 @dataclass(frozen=True, eq=False)
 class Rollouts:
-    """Episodes and what they earned.
+    """Rolled-out episodes.
 
     Attributes:
         batch: the steps.
@@ -62,7 +74,7 @@ def roll_out(
     state: StateSource | None = None,
     seed: int = 0,
 ) -> Rollouts:
-    """Whole episodes; those that end in a physics error are void and repeated.
+    """Roll out whole episodes; those that end in a physics error are void and repeated.
 
     Args:
         policy: what acts, drawing its actions.

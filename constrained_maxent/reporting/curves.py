@@ -16,9 +16,9 @@ from constrained_maxent.reporting.style import GREY, INK, blank_figure
 from constrained_maxent.types import FloatArray
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""Okabe and Ito."""
+"""Colors of curves, by Okabe and Ito, which color-blind people can tell apart."""
 DASHES = ("-", "--", ":")
-"""Of curves: the first six are solid, the next six dashed."""
+"""Line styles: the first six curves are solid, the next six dashed."""
 Band = Literal["deviation", "interval", "runs"]
 LINES = ("--", ":", "-.", (0, (8, 2)), (0, (1, 4)), (0, (4, 4)))
 

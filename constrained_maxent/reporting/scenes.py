@@ -63,7 +63,7 @@ class Scene(ABC):
 
     @abstractmethod
     def tracer_values(self, states: FloatArray) -> FloatArray:
-        """What colors the trace: ``(n,)``."""
+        """The numbers that color the trace of states ``(n, n_state)``: ``(n,)``."""
 
     @abstractmethod
     def draw(self, axes: Axes) -> Move:
@@ -104,22 +104,22 @@ class CartpoleScene(Scene):
     image_size: ClassVar[tuple[int, int]] = (864, 480)  # MuJoCo's camera has to see the pole at the ends of the rail
 
     slider_limit: float
-    """Where the cost begins [m]."""
+    """Position of the cart where the cost begins [m]."""
 
     @property
     def pole_length(self) -> float:
-        """From the hinge to the end of the pole's axis [m]."""
+        """Length from the hinge to the end of the pole's axis [m]."""
         pole = self.model.geom("pole_1")
         return float(pole.pos[2] + pole.size[1])
 
     @property
     def hinge_height(self) -> float:
-        """Of the hinge, in the middle of the cart [m]."""
+        """Height of the hinge, in the middle of the cart [m]."""
         return float(self.model.body("cart").pos[2] + self.model.body("pole_1").pos[2])
 
     @property
     def cart_size(self) -> tuple[float, float]:
-        """Half its width and height [m]."""
+        """Half the cart's width and height [m]."""
         size = self.model.geom("cart").size
         return float(size[0]), float(size[2])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 
 from constrained_maxent.errors import NotFitted
-from constrained_maxent.occupancy import OccupancyEstimator
+from constrained_maxent.occupancy import OccupancyEstimator, estimator_config, estimator_from_config
 from constrained_maxent.spaces import as_row
 from constrained_maxent.testing.assertions import equal, require, require_plain
 from constrained_maxent.types import Batch, FloatArray, IntArray, Measure
@@ -49,7 +50,7 @@ def check_estimator(
 
     fresh = bound()
     _refuses_before_fit(fresh, batch)
-    require(fresh.fit(batch) is fresh, "fit must return the estimator itself")
+    require(_fitted(fresh, batch) is fresh, "fit must return the estimator itself")
     _is_an_estimate(fresh, batch)
     _views_agree(fresh, batch, observation_space, action_space)
     _same_estimate(fresh, bound().fit(batch), batch, "two fits of equal estimators to one batch must agree exactly")
@@ -63,8 +64,29 @@ def check_estimator(
     part = batch.take(0, max(1, len(batch) // 2))
     _same_estimate(fresh.fit(part), restored.fit(part), part, "a restored estimator must go on as the original does")
     require(equal(state, kept), "a later fit must leave the result of state_dict as it was: copy the arrays")
+    _same_estimate(fresh, copy.deepcopy(fresh), part, "a copy must be the same estimate")
     fresh.bind(observation_space, action_space)
     require(not fresh.is_fitted, "bind must forget everything learnt")
+    _remembers_nothing(bound().fit(batch).fresh().bind(observation_space, action_space), batch, part)
+
+
+def _fitted(estimator: OccupancyEstimator, batch: Batch) -> OccupancyEstimator:
+    """What ``fit`` returns, called as trackers call it."""
+    accepted = inspect.signature(estimator.fit).parameters
+    require("progress" in accepted, "fit must take progress=, the share of the run that is over")
+    return estimator.fit(batch, progress=0.0)
+
+
+def _remembers_nothing(alone: OccupancyEstimator, batch: Batch, part: Batch) -> None:
+    """What ``fresh`` makes tells of its last batch alone."""
+    require(not alone.is_fitted, "fresh() must return an unfitted estimator")
+    alone.fit(batch).fit(part)
+    costs = {name: float(part.weights @ cost) / part.n_episodes for name, cost in part.costs.items()}
+    require(
+        bool(np.isclose(alone.mass_, part.weights.sum() / part.n_episodes, rtol=1e-9))
+        and all(np.isclose(alone.expected_costs_[name], cost, rtol=1e-9) for name, cost in costs.items()),
+        "the estimator that fresh() returns must not remember earlier batches",
+    )
 
 
 def _same_parameters(estimator: OccupancyEstimator) -> OccupancyEstimator:
@@ -72,6 +94,11 @@ def _same_parameters(estimator: OccupancyEstimator) -> OccupancyEstimator:
     parameters = estimator.get_params()
     made = type(estimator)(**parameters)
     require(equal(made.get_params(), parameters), "get_params must return the arguments that make an equal estimator")
+    again = estimator_from_config(estimator_config(estimator))
+    require(
+        type(again) is type(estimator) and equal(again.get_params(), parameters),
+        "the constructor must take its arguments as plain data, lists for tuples",
+    )
     for name, value in parameters.items():
         require(
             hasattr(made, name) and equal(getattr(made, name), value),

@@ -1,4 +1,4 @@
-"""Cells and coverage counted by hand; entropy against closed forms, also where the steps of an episode hang together."""
+"""Cells and coverage counted by hand; entropy against closed forms, also where the steps of an episode depend."""
 
 import numpy as np
 import pytest
@@ -67,7 +67,7 @@ def test_no_states_of_this_grid(states):
         GRID.coverage(states)
 
 
-def test_not_finite():
+def test_cells_of_what_is_not_finite():
     with pytest.raises(NonFiniteValue):
         GRID.cells_of([[np.nan, 0.0]])
 
@@ -181,6 +181,6 @@ def test_bad_settings(options):
         state_entropy([np.zeros((3, 1))] * 2, **options)
 
 
-def test_not_finite():
+def test_entropy_of_what_is_not_finite():
     with pytest.raises(NonFiniteValue):
         state_entropy([np.array([[0.0], [np.nan]])] * 2)

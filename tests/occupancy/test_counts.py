@@ -251,8 +251,8 @@ class TestConfig:
     @pytest.mark.parametrize(
         ("config", "message"),
         [
-            ({"kind": "Kernel"}, "Unknown occupancy estimator 'Kernel'; choose from Counts"),
-            ({}, "Unknown occupancy estimator None"),
+            ({"kind": "Kernel"}, "kind='Kernel'"),
+            ({}, "kind=None"),
             ({"kind": "Counts", "bins": 3}, "Counts does not take these arguments.*bins"),
             ({"kind": "Counts", "memory": 1.0}, "memory=1.0"),
         ],
