@@ -279,7 +279,7 @@ def expert_figures(study: ControlStudy, *, seeds: int) -> list[dict[str, Estimat
 def control_table(
     study: ControlStudy, results: Sequence[CaseResult], expert: Sequence[Mapping[str, Estimate]] = ()
 ) -> pl.DataFrame:
-    """One row for each run, then for the expert: study, case, seed, seconds of training, figures of ``cmaxent evaluate``.
+    """One row for each run and of the expert: study, case, seed, seconds of training, what ``cmaxent evaluate`` says.
 
     Figures have six digits, seconds one decimal; what was not measured is empty.
     """

@@ -49,7 +49,7 @@ ROWS = SETTING | {
     "entropy": pl.Float64,
     "value": pl.Float64,
 }
-"""Columns of a study's rows. Each row is one policy of one run, evaluated exactly: how many batches and transitions were
+"""Columns of a study's rows. Each is one policy of one run, evaluated exactly: how many batches and transitions were
 before it, the run's transitions shared out evenly over its batches; the entropy of its occupancy [nats]; and its cost,
 or its distance to the reference, which keeps the constraint where ``value`` ≤ ``limit``."""
 
