@@ -30,7 +30,7 @@ from constrained_maxent.runs.evaluation import RunEvaluation, evaluate_run
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.runs.training import load_config, one_thread, resume, train
-from constrained_maxent.tasks.presets import Preset
+from constrained_maxent.tasks import PresetName
 
 EPISODES = 64
 """Fresh episodes that each last policy is evaluated on."""
@@ -79,7 +79,7 @@ class ControlStudy:
 
 def _case(
     label: str,
-    preset: Preset = "default",
+    preset: PresetName = "default",
     *,
     evaluate_every: int = 5,
     agent: PGPSettings | None = None,

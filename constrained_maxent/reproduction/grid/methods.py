@@ -13,7 +13,7 @@ from constrained_maxent.functionals import Entropy, Functional
 from constrained_maxent.penalties import AugmentedLagrangian, Lagrangian, Penalty, Quadratic
 from constrained_maxent.problem import Constraint
 from constrained_maxent.schedules import Geometric
-from constrained_maxent.tasks.frozen_lake import PRESETS, schedules_of
+from constrained_maxent.tasks import PRESETS
 
 Method = Literal[
     "pgp",
@@ -52,16 +52,7 @@ class Setting:
     """Of the constraint."""
 
 
-_PRESET: dict[str, Any] = PRESETS["default"] | schedules_of("default", PRESETS["default"]["iterations"])
-
-DEFAULTS = Setting(
-    method="defaults",
-    episodes_per_batch=_PRESET["episodes_per_batch"],
-    learning_rate=_PRESET["agent"]["learning_rate"],
-    beta=_PRESET["penalty"].end,
-)
-"""What ``FrozenLake-PGP-v0`` has by default."""
-
+PRESET = PRESETS["FrozenLake-PGP-v0"]["default"]
 
 def run_settings(setting: Setting, name: str, functional: Functional, *, seed: int) -> RunSettings:
     """What the engine is to do for one setting and seed.
@@ -87,8 +78,7 @@ def _penalty(setting: Setting) -> Penalty:
         case "augmented-lagrangian":
             return AugmentedLagrangian(setting.beta, learning_rate=setting.dual_rate)
         case "defaults":
-            penalty: Penalty = _PRESET["penalty"]
-            return penalty
+            return PRESET.penalty
     return Quadratic(setting.beta)
 
 
@@ -108,11 +98,11 @@ def _options(setting: Setting) -> dict[str, Any]:
         case "natural-short":
             return _schedules(setting, "natural", step=0.003, beta=0.005)
         case "defaults":
-            agent = _PRESET["agent"]
+            agent = PRESET.agent
             return {
-                "objective": Entropy(smoothing=_PRESET["smoothing"]),
-                "memory": _PRESET["memory"],
-                "learning_rate": Geometric(agent["learning_rate"], agent["final_learning_rate"]),
+                "objective": Entropy(smoothing=PRESET.smoothing),
+                "memory": PRESET.estimator["memory"],
+                "learning_rate": Geometric(setting.learning_rate, agent["final_learning_rate"]),
                 **{name: agent[name] for name in ("optimizer", "damping", "baseline")},
             }
     return {}

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Literal
 
 from constrained_maxent.reproduction import Effort, GridStudyName
-from constrained_maxent.reproduction.grid.methods import DEFAULTS, Setting
+from constrained_maxent.reproduction.grid.methods import PRESET, Setting
 
 WorldName = Literal["holes", "relaxed", "open"]
 """Holes that cost 50, holes that cost 2, or no holes and a reference to stay close to."""
@@ -109,9 +109,12 @@ ADAM = Setting(method="adam-schedules", learning_rate=0.05, beta=20.0)
 NATURAL = Setting(method="natural-schedules", learning_rate=0.005, beta=20.0)
 NATURAL_SHORT = Setting(method="natural-short", learning_rate=0.005, beta=3.0)
 
+# What FrozenLake-PGP-v0 has by default.
+DEFAULTS = Setting(method="defaults", episodes_per_batch=16, learning_rate=0.005, beta=40.0)
+
 _ALL = (
     GridStudy(name="fig1", settings=FIGURE_1, snapshots=150),
-    GridStudy(name="defaults", settings=(DEFAULTS,), snapshots=100, iterations=10_000),
+    GridStudy(name="defaults", settings=(DEFAULTS,), snapshots=100, iterations=PRESET.iterations),
     # The length of `make demo`.
     GridStudy(name="defaults-short", settings=(DEFAULTS,), snapshots=100, iterations=4000),
     GridStudy(name="norm", world="open", settings=_norm((0.5,)), snapshots=150),
