@@ -25,11 +25,9 @@ from constrained_maxent.references import shipped
 from constrained_maxent.references.rollouts import roll_out
 from constrained_maxent.reporting import Curve, Panel, curves_figure
 from constrained_maxent.reproduction import ControlStudyName
+from constrained_maxent.runs import RunEvaluation, RunFolder, TrainSettings, evaluate, load_config, resume, train
 from constrained_maxent.runs.environments import completed
-from constrained_maxent.runs.evaluation import RunEvaluation, evaluate_run
-from constrained_maxent.runs.run_folder import RunFolder
-from constrained_maxent.runs.settings import TrainSettings
-from constrained_maxent.runs.training import load_config, one_thread, resume, train
+from constrained_maxent.runs.training import one_thread
 from constrained_maxent.tasks import PresetName
 
 EPISODES = 64
@@ -255,7 +253,7 @@ def _train_and_evaluate(env_id: str, settings: TrainSettings, path: Path) -> tup
             raise InvalidRun(
                 f"{folder.path} holds another run, or an unfinished one: remove it, or take another --out."
             )
-        return float(summary["seconds"]), evaluate_run(folder, n_episodes=EPISODES)
+        return float(summary["seconds"]), evaluate(folder, n_episodes=EPISODES)
 
 
 def expert_figures(study: ControlStudy, *, seeds: int) -> list[dict[str, Estimate]]:
