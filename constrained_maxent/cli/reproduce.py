@@ -3,12 +3,68 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import tyro
+from gymnasium.error import DependencyNotInstalled
 
-from constrained_maxent.cli.reproduce_control import ReproduceControl
-from constrained_maxent.cli.reproduce_grid import ReproduceGrid
+from constrained_maxent.reproduction import ControlStudyName, Effort, GridStudyName
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReproduceGrid:
+    """The paper's grid study, or parts of it: write tables and figures, and say which claims hold."""
+
+    only: tuple[GridStudyName, ...] = ()
+    """These studies only. Default: all."""
+    scale: Effort = "paper"
+    """"smoke": seconds, to see that it works. "paper": 15,000 iterations, 10 seeds."""
+    out: Path | None = None
+    """Folder of the results. Default: runs/grid-<scale>. Finished studies in it are not run again."""
+    quiet: bool = False
+    """No progress bar."""
+
+    def run(self, given: frozenset[str]) -> int:
+        """Do it; the exit code."""
+        _require_polars()
+        # Imported late, as what follows loads the engine and the solvers: help is to come at once.
+        from constrained_maxent.cli.reproduce_grid import reproduce_grid
+
+        folder = self.out or Path("runs") / f"grid-{self.scale}"
+        return reproduce_grid(self.only, self.scale, folder, quiet=self.quiet)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReproduceControl:
+    """Cartpole and point mass over seeds: train, evaluate the last policies on fresh episodes, write tables, curves."""
+
+    only: tuple[ControlStudyName, ...] = ()
+    """These studies only. Default: all."""
+    seeds: int | None = None
+    """Seeds of each setting. Default: the study's own number."""
+    iterations: int | None = None
+    """Batches of each run. Default: those of the presets."""
+    workers: int = 2
+    """Runs at a time."""
+    out: Path = Path("runs/control")
+    """Folder of the results. Finished runs in it are not done again."""
+    quiet: bool = False
+    """Do not say which runs are done."""
+
+    def run(self, given: frozenset[str]) -> int:
+        """Do it; the exit code."""
+        _require_polars()
+        from constrained_maxent.cli.reproduce_control import reproduce_control
+
+        return reproduce_control(
+            self.only,
+            self.out,
+            seeds=self.seeds,
+            iterations=self.iterations,
+            workers=self.workers,
+            quiet=self.quiet,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,3 +81,12 @@ class Reproduce:
     def run(self, given: frozenset[str]) -> int:
         """The exit code."""
         return self.what.run(given)
+
+
+def _require_polars() -> None:
+    try:
+        import polars  # noqa: F401
+    except ImportError as error:
+        raise DependencyNotInstalled(
+            f'The tables of the studies need polars ({error}): run `pip install "constrained-maxent[studies]"`.'
+        ) from error

@@ -1,193 +1,153 @@
-"""``cmaxent reproduce grid``: the paper's grid study again."""
+"""What ``cmaxent reproduce grid`` does and prints."""
 
 from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
 
+import polars as pl
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
 from constrained_maxent.cli.console import INTERRUPTED, console, number
 from constrained_maxent.engine import EngineProgress
-from constrained_maxent.reproduction.grid.analysis import (
-    Course,
-    Summary,
-    courses,
-    stationary_optimum,
-    unconstrained_violation,
+from constrained_maxent.reproduction import Effort
+from constrained_maxent.reproduction.grid.claims import Claim, claims, claims_table
+from constrained_maxent.reproduction.grid.figures import draw_study
+from constrained_maxent.reproduction.grid.run import StudyFiles, frank_wolfe_mixtures, run_study
+from constrained_maxent.reproduction.grid.studies import STUDIES, GridStudy
+from constrained_maxent.reproduction.grid.tables import (
+    KEPT_VIOLATION,
+    SHARES,
+    search_table,
+    summarize,
+    transitions_until_close,
 )
-from constrained_maxent.reproduction.grid.claims import Claim, claims, judgements
-from constrained_maxent.reproduction.grid.draw import draw_study
-from constrained_maxent.reproduction.grid.mixtures import MixturePoint, frank_wolfe_course
-from constrained_maxent.reproduction.grid.reach import SHARES, reaches
-from constrained_maxent.reproduction.grid.run import Row, StudyFiles, run_study
-from constrained_maxent.reproduction.grid.search import KEPT_VIOLATION, search_results
-from constrained_maxent.reproduction.grid.sweep import SCALES, Scale, ScaleName, Study, chosen
-from constrained_maxent.reproduction.grid.tables import WITHOUT_PARQUET, can_write_parquet, write_table
+from constrained_maxent.reproduction.grid.worlds import stationary_optimum, unconstrained_violation
+from constrained_maxent.reproduction.tables import write_table
+
+MIXTURE_ITERATIONS = 400
+"""Most iterations of Frank–Wolfe."""
+
+_SETTING = {
+    "episodes_per_batch": "B",
+    "learning_rate": "η",
+    "beta": "β",
+    "dual_rate": "α_μ",
+    "momentum": "α_t",
+    "limit": "b",
+}
+"""Headings of the columns that tell settings apart."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReproduceGrid:
-    """The paper's grid study, or parts of it: write tables and figures, and say which claims hold."""
-
-    only: tuple[
-        Literal[
-            "fig1",
-            "defaults",
-            "defaults-short",
-            "norm",
-            "norm-beta",
-            "robustness",
-            "unconstrained",
-            "policies",
-            "methods",
-            "primal-dual-search",
-            "primal-dual-batches",
-            "ablation",
-            "relaxed",
-        ],
-        ...,
-    ] = ()
-    """These studies only. Default: all."""
-    scale: ScaleName = "paper"
-    """"smoke": seconds, to see that it works. "paper": 15,000 iterations, 10 seeds."""
-    out: Path | None = None
-    """Folder of the results. Default: runs/grid-<scale>. Finished studies in it are not run again."""
-    quiet: bool = False
-    """No progress bar."""
-
-    def run(self, given: frozenset[str]) -> int:
-        """Do it; the exit code."""
-        scale = SCALES[self.scale]
-        folder = self.out or Path("runs") / f"grid-{scale.name}"
-        for study in chosen(self.only):
-            begun = time.perf_counter()
-            try:
-                rows = self._rows(study, scale, folder)
-            except KeyboardInterrupt:
-                console.print("Interrupted. The same command goes on from here.")
-                return INTERRUPTED
-            files = StudyFiles(folder, study.name)
-            found = courses(rows)
-            summaries = [course.summary() for course in found]
-            judged = claims(summaries)
-            paths = [files.rows, *write_table(files.summary, summaries)]
-            if judged:
-                paths += write_table(files.claims, judgements(study.name, scale.name, judged))
-            mixtures: list[MixturePoint] = []
-            if study.name == "methods":
-                mixtures = frank_wolfe_course(study.world, files.mixtures, iterations=min(scale.iterations, 400))
-                paths += [files.mixtures, *_compare(study, found, mixtures, files)]
-            if study.name.startswith("primal-dual"):
-                paths += _print_search(summaries, files)
-            paths += draw_study(study, scale, rows, folder, mixtures=mixtures)
-            _print(study, scale, summaries, judged, time.perf_counter() - begun)
-            for path in paths:
-                if path.suffix != ".parquet":
-                    console.print(str(path), soft_wrap=True)
-        if not can_write_parquet():
-            console.print(WITHOUT_PARQUET, markup=False, highlight=False, soft_wrap=True)
-        return 0
-
-    def _rows(self, study: Study, scale: Scale, folder: Path) -> list[Row]:
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[at]}"),
-        )
-        with Progress(*columns, console=console, transient=True, disable=self.quiet) as bar:
-            task = bar.add_task(study.name, total=scale.iterations_of(study), at="")
-
-            def show(at: EngineProgress) -> None:
-                bar.update(task, completed=at.iterations, at=f"{at.transitions / 1e9:.2f} G transitions")
-
-            return run_study(study, scale, folder, progress=show)
+def reproduce_grid(names: Iterable[str], effort: Effort, folder: Path, *, quiet: bool) -> int:
+    """Run the studies of these names, all if there are none, write and print what came out; the exit code."""
+    for name in dict.fromkeys(names) or STUDIES:
+        study, begun = STUDIES[name].within(effort), time.perf_counter()
+        try:
+            rows = _rows(study, folder, quiet=quiet)
+        except KeyboardInterrupt:
+            console.print("Interrupted. The same command goes on from here.")
+            return INTERRUPTED
+        files, summaries = StudyFiles(folder, study.name), summarize(rows)
+        paths = [files.rows, *write_table(files.summary, summaries)]
+        if found := claims(summaries):
+            paths += write_table(files.claims, claims_table(study.name, effort, found))
+        if study.name.startswith("methods"):
+            paths += _print_transitions(study, rows, files)
+        if study.name == "methods":
+            paths += _print_mixtures(study, files)
+        if study.name.startswith("primal-dual"):
+            paths += _print_search(summaries, files)
+        paths += draw_study(study, effort, rows, folder)
+        _print(study, summaries)
+        _print_claims(study, effort, found)
+        console.print(f"{time.perf_counter() - begun:.0f} s", highlight=False)
+        for path in paths:
+            if path.suffix != ".parquet":
+                console.print(str(path), soft_wrap=True)
+    return 0
 
 
-_COLUMNS = (
-    ("B", "episodes_per_batch"),
-    ("η", "learning_rate"),
-    ("β", "beta"),
-    ("α_μ", "dual_rate"),
-    ("α_t", "momentum"),
-    ("b", "limit"),
-)
+def _rows(study: GridStudy, folder: Path, *, quiet: bool) -> pl.DataFrame:
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), TextColumn("{task.fields[at]}"))
+    with Progress(*columns, console=console, transient=True, disable=quiet) as bar:
+        task = bar.add_task(study.name, total=study.iterations, at="")
+
+        def show(at: EngineProgress) -> None:
+            bar.update(task, completed=at.iterations, at=f"{at.transitions / 1e9:.2f} G transitions")
+
+        return run_study(study, folder, progress=show)
 
 
-def _compare(study: Study, found: list[Course], mixtures: list[MixturePoint], files: StudyFiles) -> list[Path]:
-    """When each method comes close to the optimum, and Frank–Wolfe, which knows the dynamics; written and printed."""
+def _print_transitions(study: GridStudy, rows: pl.DataFrame, files: StudyFiles) -> list[Path]:
+    """When each method comes close to the optimum; written and printed."""
     best, free = stationary_optimum(study.world, 0.0), unconstrained_violation(study.world)
-    when = reaches(found, optimum=best, scale=free)
+    when = transitions_until_close(rows, optimum=best, violation=free)
     table = Table(Column("method", no_wrap=True), title="transitions until all seeds are, and stay, within")
     for share in SHARES:
         table.add_column(f"{100 * share:g} %", justify="right")
-    for course in found:
-        mine = [reach.transitions for reach in when if reach.method == course.first.method]
-        table.add_row(course.first.method, *(f"{1e-3 * n:,.0f} k" if math.isfinite(n) else "never" for n in mine))
+    for method, counts in when.group_by("method", maintain_order=True):
+        table.add_row(*method, *(f"{1e-3 * n:,.0f} k" if math.isfinite(n) else "never" for n in counts["transitions"]))
     console.print(table)
     console.print(f"Of entropy {best:.4f}, and of the unconstrained {study.constraint} {free:.2f}.", highlight=False)
-    for point in {point.densities: point for point in mixtures}.values():  # of each the last
-        console.print(
-            f"Frank–Wolfe, {point.densities} densities, known dynamics, a mixture of {point.policies} time-dependent "
-            f"policies: {point.entropy:.3f} nats, {study.constraint} {point.value:.3f}",
-            highlight=False,
-        )
-    return write_table(files.reaches, when)
+    return write_table(files.transitions, when)
 
 
-def _print_search(summaries: list[Summary], files: StudyFiles) -> list[Path]:
-    """Of each batch size and momentum how many settings are good, and the best; written and printed."""
-    found = search_results(summaries)
-    table = Table(
-        title=f"settings within 5 % at the end, and the most entropy at a violation of at most {KEPT_VIOLATION:g}"
+def _print_mixtures(study: GridStudy, files: StudyFiles) -> list[Path]:
+    """Frank–Wolfe, which knows the dynamics; written and printed."""
+    iterations = min(study.iterations, MIXTURE_ITERATIONS)
+    last = frank_wolfe_mixtures(study.world, files.mixtures, iterations=iterations).row(-1, named=True)
+    console.print(
+        f"Frank–Wolfe, known dynamics, a mixture of {last['policies']} time-dependent policies: {last['entropy']:.3f} "
+        f"nats, {study.constraint} {last['value']:.3f}",
+        highlight=False,
     )
-    for heading in (
-        "B",
-        "α_t",
-        "settings",
-        "within 5 %",
-        f"≤ {KEPT_VIOLATION:g}",
-        "entropy (nats)",
-        "cost",
-        "α_θ",
-        "α_μ",
-    ):
+    return [files.mixtures]
+
+
+def _print_search(summaries: pl.DataFrame, files: StudyFiles) -> list[Path]:
+    """Of each batch size and momentum how many settings are good, and the best; written and printed."""
+    found = search_table(summaries)
+    kept = f"{KEPT_VIOLATION:g}"
+    table = Table(title=f"settings within 5 % at the end, and the most entropy at a violation of at most {kept}")
+    for heading in ("B", "α_t", "settings", "within 5 %", f"≤ {kept}", "entropy (nats)", "cost", "α_θ", "α_μ"):
         table.add_column(heading, justify="right")
-    for one in found:
+    for line in found.rows(named=True):
+        counts = ("episodes_per_batch", "momentum", "settings", "close", "keeping")
         table.add_row(
-            *(str(one.episodes_per_batch), f"{one.momentum:g}", str(one.settings), str(one.close), str(one.keeping)),
-            f"{number(one.entropy, 2)} ± {number(one.entropy_std, 2)}",
-            f"{number(one.value, 3)} ± {number(one.value_std, 3)}",
-            *(f"{one.learning_rate:g}", f"{one.dual_rate:g}"),
+            *(f"{line[name]:g}" for name in counts),
+            *(_over_seeds(line, "entropy", 2), _over_seeds(line, "value", 3)),
+            *(f"{line[name]:g}" for name in ("learning_rate", "dual_rate")),
         )
     console.print(table)
     return write_table(files.best, found)
 
 
-def _print(study: Study, scale: Scale, summaries: list[Summary], judged: list[Claim], seconds: float) -> None:
-    table = Table(Column("method", no_wrap=True), title=f"{study.name}, mean ± std over {summaries[0].seeds} seeds")
-    varying = [
-        (heading, name) for heading, name in _COLUMNS if len({getattr(summary, name) for summary in summaries}) > 1
-    ]
-    for heading in (*(heading for heading, _ in varying), "entropy (nats)", study.constraint, "late std"):
+def _print(study: GridStudy, summaries: pl.DataFrame) -> None:
+    table = Table(Column("method", no_wrap=True), title=f"{study.name}, mean ± std over {study.seeds} seeds")
+    varying = [name for name in _SETTING if summaries[name].n_unique() > 1]
+    for heading in (*(_SETTING[name] for name in varying), "entropy (nats)", study.constraint, "late std"):
         table.add_column(heading, justify="right")
-    for summary in summaries:
+    for line in summaries.rows(named=True):
         table.add_row(
-            summary.method,
-            *(f"{getattr(summary, name):g}" for _, name in varying),
-            f"{number(summary.entropy, 2)} ± {number(summary.entropy_std, 2)}",
-            f"{number(summary.value, 3)} ± {number(summary.value_std, 3)}",
-            number(summary.late_std, 3),
+            line["method"],
+            *(f"{line[name]:g}" for name in varying),
+            *(_over_seeds(line, "entropy", 2), _over_seeds(line, "value", 3)),
+            number(line["late_std"], 3),
         )
     console.print(table)
-    if judged and scale.name == "smoke":
-        console.print(f"Runs of {scale.iterations_of(study)} iterations are no evidence for or against a claim:")
-    for claim in judged:
-        verdict = "not judged" if scale.name == "smoke" else "holds" if claim.holds else "DOES NOT HOLD"
+
+
+def _over_seeds(line: dict[str, float], column: str, digits: int) -> str:
+    return f"{number(line[column], digits)} ± {number(line[f'{column}_std'], digits)}"
+
+
+def _print_claims(study: GridStudy, effort: Effort, found: Sequence[Claim]) -> None:
+    if found and effort == "smoke":
+        console.print(f"Runs of {study.iterations} iterations are no evidence for or against a claim:")
+    for claim in found:
+        verdict = "not judged" if effort == "smoke" else "holds" if claim.holds else "DOES NOT HOLD"
         console.print(f"{verdict}: {claim.text} ({claim.numbers})", highlight=False)
-    console.print(f"{seconds:.0f} s", highlight=False)

@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet
+import polars as pl
 import pytest
 
 from constrained_maxent.cli import reproduce_grid
-from constrained_maxent.reproduction.grid import draw, mixtures
-from constrained_maxent.reproduction.grid.sweep import Scale
+from constrained_maxent.reproduction import control
+from constrained_maxent.reproduction.grid import figures, run, studies
 
 
 def test_writes_tables_and_figures(cmaxent):
@@ -33,9 +33,8 @@ def test_writes_tables_and_figures(cmaxent):
         for table in (name, f"{name}-summary", f"{name}-claims"):
             with Path(f"new/{table}.csv").open(newline="", encoding="utf-8") as file:
                 header, *lines = csv.reader(file)
-            parquet = pyarrow.parquet.read_table(f"new/{table}.parquet")
-            assert (parquet.column_names, parquet.num_rows) == (header, len(lines))
-    assert "Parquet" not in out
+            beside = pl.read_parquet(f"new/{table}.parquet")
+            assert (beside.columns, beside.height) == (header, len(lines))
     assert not Path("new/ablation.csv").exists()
     header, *lines = Path("new/norm-summary.csv").read_text().splitlines()
     assert header.startswith(
@@ -45,8 +44,8 @@ def test_writes_tables_and_figures(cmaxent):
 
 
 def test_claims_are_judged_at_paper_scale(cmaxent, monkeypatch):
-    monkeypatch.setitem(reproduce_grid.SCALES, "paper", Scale("paper", 10, 2))
-    monkeypatch.setattr(draw, "stationary_optimum", lambda *_, **__: 34.5)  # seconds
+    monkeypatch.setitem(studies.EFFORTS, "paper", (10, 2))
+    monkeypatch.setattr(figures, "stationary_optimum", lambda *_, **__: 34.5)  # seconds
     assert cmaxent("reproduce", "grid", "--only", "defaults", "--out", "new", "--quiet")[0] == 0
     with Path("new/defaults-claims.csv").open(newline="", encoding="utf-8") as file:
         lines = list(csv.DictReader(file))
@@ -55,24 +54,25 @@ def test_claims_are_judged_at_paper_scale(cmaxent, monkeypatch):
     assert lines[1]["claim"] == "cost at most 0.05 in every seed"
 
 
-def test_without_pyarrow_one_line_says_so(cmaxent, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    code, out, _ = cmaxent("reproduce", "grid", "--only", "norm", "fig1", "--scale", "smoke", "--out", "new", "--quiet")
-    assert code == 0
-    assert out.count('Parquet beside them takes pip install "constrained-maxent[parquet]"') == 1
-    assert not list(Path("new").glob("*.parquet"))
+@pytest.mark.parametrize("study", ["grid", "control"])
+def test_without_polars_the_extra_is_named(cmaxent, monkeypatch, study):
+    monkeypatch.setitem(sys.modules, "polars", None)
+    code, _, err = cmaxent("reproduce", study, "--out", "new")
+    assert code == 2
+    assert 'pip install "constrained-maxent[studies]"' in err
+    assert not Path("new").exists()
 
 
 def test_sweeps_and_robustness_are_drawn(cmaxent):
     code, _, err = cmaxent("reproduce", "grid", "--only", "robustness", "unconstrained", "--scale", "smoke", "--quiet")
     assert (code, err) == (0, "")
-    figures = {path.name for path in Path("runs/grid-smoke").glob("*.png")}
-    assert figures == {"robustness.png", "unconstrained-entropy.png", "unconstrained-cost.png"}
+    drawn = {path.name for path in Path("runs/grid-smoke").glob("*.png")}
+    assert drawn == {"robustness.png", "unconstrained-entropy.png", "unconstrained-cost.png"}
 
 
 def test_methods_are_compared_and_policies_drawn(cmaxent, monkeypatch):
     arguments = ("--scale", "smoke", "--quiet", "--out", "new")
-    code, out, err = cmaxent("reproduce", "grid", "--only", "methods", "policies", *arguments)
+    code, out, err = cmaxent("reproduce", "grid", "--only", "methods", "methods-short", "policies", *arguments)
     assert (code, err) == (0, "")
     words = " ".join(out.split())
     assert "transitions until all seeds are, and stay, within" in words
@@ -82,16 +82,17 @@ def test_methods_are_compared_and_policies_drawn(cmaxent, monkeypatch):
     assert "a mixture of" in words
     assert "late std" in words
     assert "nan" not in words
-    header, *lines = Path("new/methods-reach.csv").read_text().splitlines()
-    assert header == "method,share,transitions"
-    assert len(lines) == 18
-    figures = {path.name for path in Path("new").glob("*.png")}
+    for name, n_methods in (("methods", 8), ("methods-short", 1)):
+        header, *lines = Path(f"new/{name}-reach.csv").read_text().splitlines()
+        assert header == "method,share,transitions"
+        assert len(lines) == 2 * n_methods
+    drawn = {path.name for path in Path("new").glob("*.png")}
     policies = {f"policies-{name}.png" for name in ("pgp", "unconstrained", "primal-dual", "natural-schedules")}
-    assert figures == {"methods.png", *policies}
+    assert drawn == {"methods.png", "methods-short.png", *policies}
     with Path("new/methods-frank-wolfe.csv").open() as file:
-        assert [line["iterations"] for line in csv.DictReader(file)] == ["1", "3", "7", "15", "30", "60"] * 2
+        assert [line["iterations"] for line in csv.DictReader(file)] == ["1", "3", "7", "15", "30", "60"]
     # Done again, nothing is computed that is there.
-    monkeypatch.setattr(mixtures, "frank_wolfe", None)
+    monkeypatch.setattr(run, "frank_wolfe", None)
     assert cmaxent("reproduce", "grid", "--only", "methods", *arguments)[0] == 0
     Path("new/policies-policies.npy").write_bytes(b"damaged")
     code, _, err = cmaxent("reproduce", "grid", "--only", "policies", *arguments)
@@ -112,18 +113,10 @@ def test_ctrl_c_says_how_to_go_on(cmaxent, monkeypatch):
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signals here")
 def test_sigterm_keeps_what_is_trained():
     """What schedulers send; the study would take minutes."""
-    command = [
-        sys.executable,
-        "-m",
-        "constrained_maxent.cli",
-        "reproduce",
-        "grid",
-        "--only",
-        "ablation",
-        "--out",
-        "new",
-    ]
-    process = subprocess.Popen([*command, "--quiet"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    command = [sys.executable, "-m", "constrained_maxent.cli", "reproduce", "grid", "--only", "ablation"]
+    process = subprocess.Popen(
+        [*command, "--out", "new", "--quiet"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     checkpoint = Path("new/ablation.partial.npz")
     deadline = time.monotonic() + 120.0
     while not checkpoint.exists() and process.poll() is None and time.monotonic() < deadline:
@@ -160,21 +153,9 @@ def test_unknown_study(cmaxent):
 
 
 def test_control(tmp_path, cmaxent, monkeypatch):
-    monkeypatch.setattr("constrained_maxent.reproduction.control_study.EPISODES", 2)
-    code, out, _ = cmaxent(
-        "reproduce",
-        "control",
-        "--only",
-        "point-mass",
-        "--seeds",
-        1,
-        "--iterations",
-        1,
-        "--out",
-        tmp_path,
-        "--workers",
-        1,
-    )
+    monkeypatch.setattr(control, "EPISODES", 2)
+    arguments = ("--seeds", 1, "--iterations", 1, "--out", tmp_path, "--workers", 1)
+    code, out, _ = cmaxent("reproduce", "control", "--only", "point-mass", *arguments)
     assert code == 0
     assert "r_max = 20" in " ".join(out.split())
     assert (tmp_path / "point-mass.csv").exists()

@@ -1,1 +1,1 @@
-"""The paper's study on the grid: which runs (sweep), doing them (run), and what came out (analysis)."""
+"""The paper's study of the grid: which runs (studies), doing them (run), what came out (tables, claims, figures)."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import polars as pl
 
-from constrained_maxent.reproduction.grid.analysis import BEST_STATIONARY, Summary
-from constrained_maxent.reproduction.grid.search import KEPT_VIOLATION, Found, best_of, search_results
-from constrained_maxent.reproduction.grid.sweep import ScaleName
-from constrained_maxent.reproduction.grid.worlds import DISCOUNT
+from constrained_maxent.reproduction import Effort
+from constrained_maxent.reproduction.grid.tables import KEPT_VIOLATION, best_of, search_table
+from constrained_maxent.reproduction.grid.worlds import BEST_STATIONARY, DISCOUNT
 
 MONOTONE_SLACK = 0.02
 """By which share a mean may rise from one β to the next and still count as falling: sampling noise."""
@@ -44,200 +45,196 @@ class Claim:
     numbers: str
 
 
-def claims(summaries: Sequence[Summary]) -> list[Claim]:
-    """What the paper says about a study, held against the numbers of its settings."""
-    name = summaries[0].study
-    if name == "fig1":
-        return _claims_of_figure_1({summary.method: summary for summary in summaries})
-    if name in ("defaults", "defaults-short"):
-        return _claims_of_defaults(summaries[0])
-    if name == "norm":
-        return _claims_of_norm(summaries)
-    if name == "norm-beta":
-        stiffest = max(summary.beta for summary in summaries)
-        return _claims_of_norm([summary for summary in summaries if summary.beta == stiffest])
-    if name in ("ablation", "relaxed", "robustness"):
-        return _claims_of_beta(summaries)
-    if name == "primal-dual-search":
-        return [_claim_of_best_pair(summaries), *_claims_of_search(summaries)]
-    if name == "primal-dual-batches":
-        return _claims_of_batches(summaries)
+def claims(summaries: pl.DataFrame) -> list[Claim]:
+    """What the paper says about a study, held against the numbers of its settings, a table of ``summarize``."""
+    match summaries["study"][0]:
+        case "fig1":
+            return _claims_of_figure_1(summaries)
+        case "defaults" | "defaults-short":
+            return _claims_of_defaults(summaries)
+        case "norm" | "norm-beta":  # at the stiffest penalty
+            return _claims_of_norm(summaries.filter(pl.col("beta") == pl.col("beta").max()).sort("limit"))
+        case "ablation" | "relaxed" | "robustness":
+            return _claims_of_beta(summaries)
+        case "primal-dual-search":
+            return [_claim_of_best_pair(summaries), *_claims_of_search(summaries)]
+        case "primal-dual-batches":
+            return _claims_of_batches(summaries)
     return []
 
 
-def _claims_of_figure_1(by_method: dict[str, Summary]) -> list[Claim]:
+def claims_table(study: str, effort: Effort, found: Sequence[Claim]) -> pl.DataFrame:
+    """The claims as a table: ``holds`` is "yes" or "no", where a smoke test is no evidence "no evidence"."""
+
+    def verdict(claim: Claim) -> str:
+        return "no evidence" if effort == "smoke" else "yes" if claim.holds else "no"
+
+    return pl.DataFrame(
+        {
+            "study": [study] * len(found),
+            "scale": [effort] * len(found),
+            "claim": [claim.text for claim in found],
+            "holds": [verdict(claim) for claim in found],
+            "numbers": [claim.numbers for claim in found],
+        }
+    )
+
+
+def _claims_of_figure_1(summaries: pl.DataFrame) -> list[Claim]:
+    by_method = {line["method"]: line for line in summaries.rows(named=True)}
     pgp, free, dual = (by_method[name] for name in ("pgp", "unconstrained", "primal-dual"))
-    share = pgp.entropy / free.entropy
-    ratio = dual.late_std / pgp.late_std if pgp.late_std > 0.0 else np.inf
+    share = pgp["entropy"] / free["entropy"]
+    ratio = dual["late_std"] / pgp["late_std"] if pgp["late_std"] > 0.0 else np.inf
     return [
         Claim(
             "PGP's entropy is slightly below the unconstrained one",
             0.85 < share < 1.0,
-            f"{pgp.entropy:.2f} against {free.entropy:.2f} nats, {100 * (1 - share):.1f} % less",
+            f"{pgp['entropy']:.2f} against {free['entropy']:.2f} nats, {100 * (1 - share):.1f} % less",
         ),
         Claim(
             "PGP violates the constraint far less than the unconstrained policy",
-            pgp.violation < 0.1 * free.violation,
-            f"violation {pgp.violation:.2f} against {free.violation:.2f}",
+            pgp["violation"] < 0.1 * free["violation"],
+            f"violation {pgp['violation']:.2f} against {free['violation']:.2f}",
         ),
         Claim(
             "primal-dual oscillates, PGP does not",
             ratio > 2.0,
-            f"standard deviation of the cost over the last fifth: {dual.late_std:.2f} against {pgp.late_std:.2f}",
+            f"standard deviation of the cost over the last fifth: {dual['late_std']:.2f} against {pgp['late_std']:.2f}",
         ),
         Claim(
             "primal-dual explores less than PGP",
-            dual.entropy < pgp.entropy,
-            f"{dual.entropy:.2f} against {pgp.entropy:.2f} nats",
+            dual["entropy"] < pgp["entropy"],
+            f"{dual['entropy']:.2f} against {pgp['entropy']:.2f} nats",
         ),
     ]
 
 
-def _claims_of_defaults(summary: Summary) -> list[Claim]:
+def _claims_of_defaults(summaries: pl.DataFrame) -> list[Claim]:
+    least, largest = summaries["least_entropy"][0], summaries["largest_value"][0]
     return [
         Claim(
             f"entropy within 0.1 % of the best stationary {BEST_STATIONARY} in every seed",
-            summary.least_entropy >= (1.0 - 0.001) * BEST_STATIONARY,
-            f"at least {summary.least_entropy:.3f} nats",
+            least >= (1.0 - 0.001) * BEST_STATIONARY,
+            f"at least {least:.3f} nats",
         ),
-        Claim("cost at most 0.05 in every seed", summary.largest_value <= 0.05, f"at most {summary.largest_value:.3f}"),
+        Claim("cost at most 0.05 in every seed", largest <= 0.05, f"at most {largest:.3f}"),
     ]
 
 
-def _claims_of_norm(summaries: Sequence[Summary]) -> list[Claim]:
-    ordered = sorted(summaries, key=lambda summary: summary.limit)
-    beta = f"(β = {ordered[0].beta:g})"
+def _claims_of_norm(summaries: pl.DataFrame) -> list[Claim]:
+    lines = summaries.rows(named=True)
+    beta = f"(β = {lines[0]['beta']:g})"
     found = [
         Claim(
             f"the distance to the reference stays within b + {DISTANCE_TOLERANCE:g} {beta}",
-            all(s.value <= s.limit + DISTANCE_TOLERANCE for s in ordered),
-            "; ".join(f"b = {s.limit:g}: {s.value:.3f} ± {s.value_std:.3f}" for s in ordered),
+            all(line["value"] <= line["limit"] + DISTANCE_TOLERANCE for line in lines),
+            "; ".join(f"b = {line['limit']:g}: {line['value']:.3f} ± {line['value_std']:.3f}" for line in lines),
         ),
         Claim(
             f"entropy increases with b {beta}",
-            all(one.entropy < next_.entropy for one, next_ in pairwise(ordered)),
-            "; ".join(f"b = {s.limit:g}: {s.entropy:.3f}" for s in ordered),
+            all(one["entropy"] < next_["entropy"] for one, next_ in pairwise(lines)),
+            "; ".join(f"b = {line['limit']:g}: {line['entropy']:.3f}" for line in lines),
         ),
     ]
-    for s in ordered:
-        if s.limit == 0.0:
-            share = s.value / REFERENCE_NORM
-            found.append(
-                Claim(
-                    f"at b = 0 the policy follows the reference {beta}",
-                    share <= FOLLOWED_SHARE,
-                    f"distance {s.value:.4f}, {100 * share:.2f} % of ‖λ_ref‖₂ = {REFERENCE_NORM:.3f}",
-                )
+    if lines[0]["limit"] == 0.0:
+        distance = lines[0]["value"]
+        share = distance / REFERENCE_NORM
+        found.append(
+            Claim(
+                f"at b = 0 the policy follows the reference {beta}",
+                share <= FOLLOWED_SHARE,
+                f"distance {distance:.4f}, {100 * share:.2f} % of ‖λ_ref‖₂ = {REFERENCE_NORM:.3f}",
             )
+        )
     return found
 
 
-def _claims_of_beta(summaries: Sequence[Summary]) -> list[Claim]:
-    def key(summary: Summary) -> tuple[int, float]:
-        return summary.episodes_per_batch, summary.learning_rate
-
-    groups = [
-        sorted(group, key=lambda summary: summary.beta) for _, group in groupby(sorted(summaries, key=key), key=key)
-    ]
-    falling = [_all_pairs(group, lambda a, b: b.violation <= (1.0 + MONOTONE_SLACK) * a.violation) for group in groups]
-    # Relative to the highest: how much entropy the choice of β costs at most.
-    losses = [1.0 - min(s.entropy for s in group) / max(s.entropy for s in group) for group in groups]
+def _claims_of_beta(summaries: pl.DataFrame) -> list[Claim]:
+    violation, entropy = pl.col("violation"), pl.col("entropy")
+    pairs = (
+        summaries.sort("beta")
+        .group_by("episodes_per_batch", "learning_rate")
+        .agg(
+            (violation <= (1.0 + MONOTONE_SLACK) * violation.shift()).all().alias("falls"),
+            # Relative to the highest: how much entropy the choice of β costs at most.
+            (1.0 - entropy.min() / entropy.max()).alias("loss"),
+        )
+    )
+    falls, loss = pairs["falls"], pairs["loss"]
     return [
         Claim(
             "violation falls monotonically in β",
-            all(falling),
-            f"in {sum(falling)} of {len(falling)} pairs of batch size and step size",
+            bool(falls.all()),
+            f"in {falls.sum()} of {len(falls)} pairs of batch size and step size",
         ),
         Claim(
             "entropy stays as β grows",
-            max(losses) < ENTROPY_LOSS,
-            f"in {sum(loss < ENTROPY_LOSS for loss in losses)} of {len(losses)} pairs it varies by less than "
-            f"{100 * ENTROPY_LOSS:g} %; in all by {100 * min(losses):.1f} to {100 * max(losses):.1f} %",
+            bool((loss < ENTROPY_LOSS).all()),
+            f"in {(loss < ENTROPY_LOSS).sum()} of {len(loss)} pairs it varies by less than {100 * ENTROPY_LOSS:g} %; "
+            f"in all by {100 * loss.to_numpy().min():.1f} to {100 * loss.to_numpy().max():.1f} %",
         ),
     ]
 
 
-def _claim_of_best_pair(summaries: Sequence[Summary]) -> Claim:
-    (best,) = [found for found in search_results(summaries) if found.momentum == 1.0]
+def _claim_of_best_pair(summaries: pl.DataFrame) -> Claim:
+    best = best_of(search_table(summaries).filter(pl.col("momentum") == 1.0))
     return Claim(
         "the best pair without momentum is α_θ = 0.01, α_μ = 0.001",
-        (best.learning_rate, best.dual_rate) == (0.01, 0.001),
-        f"{best}; {_counts(best)}",
+        (best["learning_rate"], best["dual_rate"]) == (0.01, 0.001),
+        f"{_described(best)}; {_counts(best)}",
     )
 
 
-def _claims_of_search(summaries: Sequence[Summary]) -> list[Claim]:
-    found = search_results(summaries)
-    plain = best_of([one for one in found if one.momentum == 1.0])
-    reduced = best_of([one for one in found if one.momentum != 1.0])
-    oscillating = [s for s in summaries if s.method == "primal-dual" and s.late_std > OSCILLATION]
-    n_plain = sum(s.method == "primal-dual" for s in summaries)
+def _claims_of_search(summaries: pl.DataFrame) -> list[Claim]:
+    search = search_table(summaries)
+    plain = best_of(search.filter(pl.col("momentum") == 1.0))
+    reduced = best_of(search.filter(pl.col("momentum") != 1.0))
+    late_std = summaries.filter(pl.col("method") == "primal-dual")["late_std"]
+    oscillates = late_std.is_finite() & (late_std > OSCILLATION)
     return [
         Claim(
             "momentum brings no improvement",
-            not reduced.keeps or (plain.keeps and reduced.entropy <= plain.entropy),
-            f"without {plain}, {_counts(plain)}; with {reduced}, {_counts(reduced)}",
+            not _keeps(reduced) or (_keeps(plain) and reduced["entropy"] <= plain["entropy"]),
+            f"without {_described(plain)}, {_counts(plain)}; with {_described(reduced)}, {_counts(reduced)}",
         ),
         Claim(
             "primal-dual oscillates",
-            2 * len(oscillating) > n_plain,
-            f"at {len(oscillating)} of {n_plain} pairs the cost's standard deviation over the last fifth exceeds "
-            f"{OSCILLATION:g}",
+            2 * int(oscillates.sum()) > len(oscillates),
+            f"at {oscillates.sum()} of {len(oscillates)} pairs the cost's standard deviation over the last fifth "
+            f"exceeds {OSCILLATION:g}",
         ),
     ]
 
 
-def _counts(found: Found) -> str:
-    return (
-        f"{found.close} of {found.settings} pairs are within 5 % at the end, {found.keeping} have a violation of at "
-        f"most {KEPT_VIOLATION:g}"
-    )
-
-
-def _claims_of_batches(summaries: Sequence[Summary]) -> list[Claim]:
-    batches = sorted({s.episodes_per_batch for s in summaries})
-    best = [found for found in search_results(summaries) if found.momentum == 1.0]
-    entropies = [found.entropy for found in best]
+def _claims_of_batches(summaries: pl.DataFrame) -> list[Claim]:
+    best = search_table(summaries).filter(pl.col("momentum") == 1.0).rows(named=True)
+    entropies = [line["entropy"] for line in best]
     return [
         Claim(
             "the batch size does not change primal-dual's performance much",
             max(entropies) - min(entropies) < BATCH_EFFECT * max(entropies),
-            "; ".join(f"B = {found.episodes_per_batch}: {found}" for found in best),
+            "; ".join(f"B = {line['episodes_per_batch']}: {_described(line)}" for line in best),
         ),
         *(
-            replace(claim, text=f"{claim.text}, B = {episodes}")
-            for episodes in batches
-            for claim in _claims_of_search([s for s in summaries if s.episodes_per_batch == episodes])
+            replace(claim, text=f"{claim.text}, B = {line['episodes_per_batch']}")
+            for line in best
+            for claim in _claims_of_search(summaries.filter(pl.col("episodes_per_batch") == line["episodes_per_batch"]))
         ),
     ]
 
 
-def _all_pairs(group: Sequence[Summary], test: Callable[[Summary, Summary], bool]) -> bool:
-    return all(test(one, next_) for one, next_ in pairwise(group))
+def _keeps(line: Mapping[str, Any]) -> bool:
+    """Whether the best of a search keeps the limit."""
+    return bool(line["violation"] <= KEPT_VIOLATION)
 
 
-@dataclass(frozen=True)
-class Judgement:
-    """A line of a study's table of claims.
-
-    Attributes:
-        study, scale: whose numbers.
-        claim: a sentence of the paper.
-        holds: ``"yes"`` or ``"no"``; at smoke scale ``"no evidence"``.
-        numbers: why.
-    """
-
-    study: str
-    scale: str
-    claim: str
-    holds: str
-    numbers: str
+def _described(line: Mapping[str, Any]) -> str:
+    rates = f"α_θ = {line['learning_rate']:g}, α_μ = {line['dual_rate']:g}, α_t = {line['momentum']:g}"
+    return f"{line['entropy']:.2f} nats at {line['value']:.3f} with {rates}"
 
 
-def judgements(study: str, scale: ScaleName, found: Sequence[Claim]) -> list[Judgement]:
-    """The claims as rows of a table."""
-
-    def verdict(claim: Claim) -> str:
-        return "no evidence" if scale == "smoke" else "yes" if claim.holds else "no"
-
-    return [Judgement(study, scale, claim.text, verdict(claim), claim.numbers) for claim in found]
+def _counts(line: Mapping[str, Any]) -> str:
+    return (
+        f"{line['close']} of {line['settings']} pairs are within 5 % at the end, {line['keeping']} have a violation of "
+        f"at most {KEPT_VIOLATION:g}"
+    )

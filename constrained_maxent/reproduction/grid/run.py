@@ -1,23 +1,28 @@
-"""Does the runs of a study, evaluates their policies exactly, and keeps rows on disk."""
+"""Does the runs of a study, evaluates their policies exactly, and keeps the rows on disk."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
+import polars as pl
 
 from constrained_maxent.atomic import replacing
 from constrained_maxent.engine import EngineProgress, TabularEngine, TabularResult
 from constrained_maxent.errors import CheckpointMismatch, InvalidRun
-from constrained_maxent.reproduction.grid.sweep import Scale, Study
-from constrained_maxent.reproduction.grid.tables import read_table, write_table
-from constrained_maxent.reproduction.grid.worlds import OCCUPANCY, Place, place_of
+from constrained_maxent.oracle import frank_wolfe
+from constrained_maxent.penalties import Quadratic
+from constrained_maxent.problem import Constraint
+from constrained_maxent.reproduction.grid.methods import run_settings
+from constrained_maxent.reproduction.grid.studies import GridStudy, WorldName
+from constrained_maxent.reproduction.grid.worlds import ENTROPY, OCCUPANCY, World, world_of
+from constrained_maxent.reproduction.tables import read_table, write_table
 from constrained_maxent.runs.run_folder import require_folder
 from constrained_maxent.types import FloatArray
 
@@ -25,34 +30,41 @@ SECONDS_BETWEEN_CHECKPOINTS = 2.0
 CHECKPOINT_SHARE = 0.02
 """Most of the time that checkpoints may take: large ones come less often."""
 
-Progress = Callable[[EngineProgress], None]
+SETTING: dict[str, type[pl.DataType]] = {
+    "study": pl.String,
+    "method": pl.String,
+    "episodes_per_batch": pl.Int64,
+    "learning_rate": pl.Float64,
+    "beta": pl.Float64,
+    "dual_rate": pl.Float64,
+    "momentum": pl.Float64,
+    "limit": pl.Float64,
+}
+"""Columns that tell a setting from others."""
 
+ROWS = SETTING | {
+    "seed": pl.Int64,
+    "iteration": pl.Int64,
+    "transitions": pl.Int64,
+    "entropy": pl.Float64,
+    "value": pl.Float64,
+}
+"""Columns of a study's rows. Each is one policy of one run, evaluated exactly: how many batches and transitions were
+before it, the run's transitions shared out evenly over its batches; the entropy of its occupancy [nats]; and its cost,
+or its distance to the reference, which keeps the constraint where ``value`` ≤ ``limit``."""
 
-@dataclass(frozen=True)
-class Row:
-    """One policy of one run, evaluated exactly.
+MIXTURES: dict[str, type[pl.DataType]] = {
+    "beta": pl.Float64,
+    "iterations": pl.Int64,
+    "policies": pl.Int64,
+    "entropy": pl.Float64,
+    "value": pl.Float64,
+    "gap": pl.Float64,
+}
+"""Columns of Frank–Wolfe's mixtures: β of the quadratic penalty, iterations that were allowed (fewer are done once
+nothing is gained), how many policies it has, each dependent on time, its entropy [nats] and cost, and the last gap."""
 
-    Attributes:
-        study, method, episodes_per_batch, learning_rate, beta, dual_rate, momentum, limit, seed: which run.
-        iteration: batches before this policy.
-        transitions: steps taken in the MDP before it: the run's own, shared out evenly over its batches.
-        entropy: of its occupancy [nats].
-        value: its cost, or its distance to the reference; satisfied where ≤ ``limit``.
-    """
-
-    study: str
-    method: str
-    episodes_per_batch: int
-    learning_rate: float
-    beta: float
-    dual_rate: float
-    momentum: float
-    limit: float
-    seed: int
-    iteration: int
-    transitions: int
-    entropy: float
-    value: float
+MIXTURE_BETA = 1.0
 
 
 class StudyFiles:
@@ -64,21 +76,24 @@ class StudyFiles:
     """
 
     def __init__(self, folder: Path, name: str) -> None:
-        self.folder = folder
         self.rows = folder / f"{name}.csv"
         self.about = folder / f"{name}.json"
         self.checkpoint = folder / f"{name}.partial.npz"
         self.summary = folder / f"{name}-summary.csv"
         self.claims = folder / f"{name}-claims.csv"
-        self.reaches = folder / f"{name}-reach.csv"
+        self.transitions = folder / f"{name}-reach.csv"
         self.mixtures = folder / f"{name}-frank-wolfe.csv"
         self.best = folder / f"{name}-best.csv"
         self.policies = folder / f"{name}-policies.npy"
 
 
 def run_study(
-    study: Study, scale: Scale, folder: Path, *, progress: Progress | None = None, threads: int | None = None
-) -> list[Row]:
+    study: GridStudy,
+    folder: Path,
+    *,
+    progress: Callable[[EngineProgress], None] = lambda at: None,
+    threads: int | None = None,
+) -> pl.DataFrame:
     """The rows of a study: read, if it is finished, else computed and written.
 
     Ctrl-C or an error loses at most the chunk under way, some tenths of a second; the same call goes on from there. A
@@ -86,30 +101,32 @@ def run_study(
 
     Args:
         study: what to run.
-        scale: how long, and with how many seeds.
         folder: of the study's files.
         progress: called a few times each second with how far the engine is.
         threads: of the engine.
+
+    Returns:
+        A table with the columns ``ROWS``.
 
     Raises:
         InvalidRun: the folder is a file, or holds this study at another scale or with other settings, or a damaged one.
     """
     require_folder(folder)
     files = StudyFiles(folder, study.name)
-    design = _design(study, scale)
+    design = json.loads(json.dumps(asdict(study)))
     if files.about.exists():
         if _read_json(files.about)["design"] != design:
             raise InvalidRun(f"{files.about} belongs to another scale or other settings: take another --out.")
-        return read_table(files.rows, Row)
+        return read_table(files.rows, ROWS)
     folder.mkdir(parents=True, exist_ok=True)
-    place = place_of(study.world)
+    world = world_of(study.world)
     begun = time.perf_counter()
-    result, before = _train(study, scale, place, files, progress, threads)
+    result, before = _train(study, world, files, progress, threads)
     trained = time.perf_counter()
-    rows = list(_evaluate(study, scale, place, result))
+    rows = _evaluate(study, world, result)
     write_table(files.rows, rows)
     if study.draws_policies:
-        policies = result.policies.reshape(len(study.settings), scale.seeds_of(study), *result.policies.shape[1:])
+        policies = result.policies.reshape(len(study.settings), study.seeds, *result.policies.shape[1:])
         with replacing(files.policies) as path, path.open("wb") as file:
             np.save(file, policies)
     about = {
@@ -127,23 +144,29 @@ def run_study(
 
 
 def _train(
-    study: Study, scale: Scale, place: Place, files: StudyFiles, progress: Progress | None, threads: int | None
+    study: GridStudy, world: World, files: StudyFiles, progress: Callable[[EngineProgress], None], threads: int | None
 ) -> tuple[TabularResult, float]:
     """All runs of a study, and how many seconds went into them before this call."""
-    runs = [
-        place.run_settings(study, setting, seed) for setting in study.settings for seed in range(scale.seeds_of(study))
-    ]
-    every = scale.snapshot_every(study)
-    engine = TabularEngine(place.mdp, runs, scale=OCCUPANCY, snapshot_every=every, threads=threads)
-    design = json.dumps(_design(study, scale))
+    engine = TabularEngine(
+        world.mdp,
+        [
+            run_settings(setting, study.constraint, world.at_limit(setting.limit), seed=seed)
+            for setting in study.settings
+            for seed in range(study.seeds)
+        ],
+        scale=OCCUPANCY,
+        snapshot_every=study.snapshot_every,
+        planned_iterations=study.planned_iterations or study.iterations,
+        threads=threads,
+    )
+    design = json.dumps(asdict(study))
     before = _load(engine, files.checkpoint, design)
     begun = time.perf_counter()
     due = begun + SECONDS_BETWEEN_CHECKPOINTS
 
     def watch(engine: TabularEngine, at: EngineProgress) -> None:
         nonlocal due
-        if progress is not None:
-            progress(at)
+        progress(at)
         if time.perf_counter() > due and at.iterations < at.target:
             start = time.perf_counter()
             save()
@@ -156,16 +179,11 @@ def _train(
             np.savez(file, **state)
 
     try:
-        result = engine.run(scale.iterations_of(study), callback=watch)
+        result = engine.run(study.iterations, callback=watch)
     finally:
         # Ctrl-C, an error, or done: what follows is to lose nothing of it either.
         save()
     return result, before
-
-
-def _design(study: Study, scale: Scale) -> Any:
-    """What determines a study's rows, as plain data."""
-    return json.loads(json.dumps({"scale": asdict(scale), "study": asdict(study)}))
 
 
 def _load(engine: TabularEngine, path: Path, design: str) -> float:
@@ -181,26 +199,28 @@ def _load(engine: TabularEngine, path: Path, design: str) -> float:
         raise InvalidRun(f"{path} cannot be continued ({error}): remove it, or take another --out.") from error
 
 
-def _evaluate(study: Study, scale: Scale, place: Place, result: TabularResult) -> Iterable[Row]:
+def _evaluate(study: GridStudy, world: World, result: TabularResult) -> pl.DataFrame:
     """Rows of all snapshots and of the last policy, where a run came so far."""
-    policies = result.snapshot_policies
-    for run in range(len(result.iterations)):
-        setting, seed = study.settings[run // scale.seeds_of(study)], run % scale.seeds_of(study)
-        per_batch = float(result.transitions[run]) / max(int(result.iterations[run]), 1)
-        at = dict(zip(result.snapshot_iterations.tolist(), policies[run], strict=True))
-        at[int(result.iterations[run])] = result.policies[run]
-        known = [(iteration, policy) for iteration, policy in sorted(at.items()) if np.isfinite(policy).all()]
-        points = place.measure_all(np.array([policy for _, policy in known])).tolist()
-        for (iteration, _), (entropy, value) in zip(known, points, strict=True):
-            yield Row(
-                study=study.name,
-                seed=seed,
-                iteration=iteration,
-                transitions=round(per_batch * iteration),
-                entropy=entropy,
-                value=value,
-                **asdict(setting),
+    snapshots, tables = result.snapshot_policies, []
+    for run, done in enumerate(result.iterations.tolist()):
+        setting, seed = study.settings[run // study.seeds], run % study.seeds
+        at = dict(zip(result.snapshot_iterations.tolist(), snapshots[run], strict=True))
+        at[done] = result.policies[run]
+        known = {iteration: policy for iteration, policy in sorted(at.items()) if np.isfinite(policy).all()}
+        entropy, value = world.measure(np.array(list(known.values()))).T
+        per_batch = float(result.transitions[run]) / max(done, 1)
+        table = pl.DataFrame({"iteration": list(known), "entropy": entropy, "value": value})
+        tables.append(
+            table.with_columns(
+                (per_batch * pl.col("iteration")).round().alias("transitions"),
+                **{name: pl.lit(value) for name, value in asdict(setting).items()},
+                study=pl.lit(study.name),
+                seed=pl.lit(seed),
             )
+            .select(*ROWS)
+            .cast(dict(ROWS))
+        )
+    return pl.concat(tables)
 
 
 def read_policies(path: Path) -> FloatArray:
@@ -223,3 +243,46 @@ def _read_json(path: Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidRun(f"{path} is damaged: remove it to compute its study again.") from error
     return content
+
+
+def frank_wolfe_mixtures(world_name: WorldName, path: Path, *, iterations: int) -> pl.DataFrame:
+    """Mixtures of Frank–Wolfe, a planner that knows the dynamics, each of twice as many iterations as the one before.
+
+    A run with fewer iterations is the beginning of a longer one, as nothing is random.
+
+    Args:
+        world_name: where.
+        path: of the table: it is read if these runs are in it, else written.
+        iterations: of the last mixture.
+
+    Returns:
+        A table with the columns ``MIXTURES``.
+
+    Raises:
+        InvalidRun: the table is there and damaged.
+    """
+    at = [iterations // 2**k for k in range(iterations.bit_length())][::-1]
+    if path.exists() and (known := read_table(path, MIXTURES))["iterations"].to_list() == at:
+        return known
+    world = world_of(world_name)
+    rows = []
+    for allowed in at:
+        result = frank_wolfe(
+            world.mdp,
+            constraints={"constraint": Constraint(world.functional, Quadratic(MIXTURE_BETA))},
+            scale=OCCUPANCY,
+            iterations=allowed,
+        )
+        rows.append(
+            {
+                "beta": MIXTURE_BETA,
+                "iterations": allowed,
+                "policies": len(result.mixture),
+                "entropy": ENTROPY(result.occupancy),
+                "value": world.functional(result.occupancy),
+                "gap": float(result.gaps[-1]),
+            }
+        )
+    mixtures = pl.DataFrame(rows, schema=MIXTURES)
+    write_table(path, mixtures)
+    return mixtures

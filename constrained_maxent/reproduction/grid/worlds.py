@@ -1,32 +1,37 @@
-"""The worlds of the grid study: exact dynamics, and the constrained quantity."""
+"""The worlds of the grid study: exact dynamics, the constrained quantity, exact values of policies, and optima."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
-from constrained_maxent.engine import RunSettings
 from constrained_maxent.envs import SafeFrozenLake
+from constrained_maxent.errors import InfeasibleProblem
 from constrained_maxent.functionals import Entropy, Functional, L2Distance, LinearCost
 from constrained_maxent.occupancy import Scale
-from constrained_maxent.oracle import TabularMDP
-from constrained_maxent.problem import Constraint
-from constrained_maxent.reproduction.grid.methods import options_of, penalty_of
-from constrained_maxent.reproduction.grid.sweep import Setting, Study, World
+from constrained_maxent.oracle import TabularMDP, best_stationary, solve
+from constrained_maxent.reproduction.grid.studies import WorldName
 from constrained_maxent.types import FloatArray
 
 DISCOUNT, HORIZON = 0.99, 25
 OCCUPANCY: Scale = "truncated"
-HOLE_COSTS: dict[World, float] = {"holes": 50.0, "relaxed": 2.0}
+HOLE_COSTS: dict[WorldName, float] = {"holes": 50.0, "relaxed": 2.0}
 DOWN, RIGHT = 1, 2
-_ENTROPY = Entropy(smoothing=0.0)
-_OPEN = ["SFFFFF", *["FFFFFF"] * 4, "FFFFFG"]
+ENTROPY = Entropy(smoothing=0.0)
+_OPEN = ("SFFFFF", *["FFFFFF"] * 4, "FFFFFG")
+
+BEST_STATIONARY = 34.5415
+"""Entropy of the best stationary policy at zero cost, as ``stationary_optimum`` finds it in some seconds [nats]."""
+
+UNCONSTRAINED_COST = 123.87
+"""Cost of the best stationary policy without the constraint, as ``unconstrained_violation`` finds it."""
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
-    """Where a study takes place.
+class World:
+    """The paper's 6×6 grid in one of its variants.
 
     Attributes:
         desc: its map, rows of letters.
@@ -42,43 +47,35 @@ class Place:
         """The constrained quantity with its limit."""
         return replace(self.functional, limit=limit)
 
-    def measure(self, policy: FloatArray) -> tuple[float, float]:
-        """Entropy [nats] and constrained quantity of a policy table, exactly and without smoothing."""
-        occupancy = self.mdp.occupancy(policy, scale=OCCUPANCY)
-        return _ENTROPY.value(occupancy), self.functional.value(occupancy)
+    def measure(self, policies: FloatArray) -> FloatArray:
+        """Entropy [nats] and constrained quantity of policies, exactly and without smoothing.
 
-    def measure_all(self, policies: FloatArray) -> FloatArray:
-        """The same for many policies side by side: ``(n, n_states, n_actions)`` to ``(n, 2)``.
+        All side by side: ``mdp.occupancy`` of one policy costs more than the arithmetic for so small an MDP.
 
-        What ``mdp.occupancy`` does for one, which costs more than the arithmetic for so small an MDP.
+        Args:
+            policies: tables, ``(n, n_states, n_actions)``.
+
+        Returns:
+            ``(n, 2)``.
         """
-        count, n_states, n_actions = policies.shape
-        occupancies = np.zeros((count, n_states * n_actions))
+        count, n_states, _ = policies.shape
+        occupancies = np.zeros((count, policies[0].size))
         states = np.broadcast_to(self.mdp.initial, (count, n_states))
         for weight in self.mdp.weighting(OCCUPANCY).weights(np.arange(HORIZON)):
             cells = (states[:, :, None] * policies).reshape(count, -1)
             occupancies += weight * cells
             states = cells @ self.mdp.transition
         tables = occupancies.reshape(policies.shape)
-        return np.array([[_ENTROPY.value(table), self.functional.value(table)] for table in tables]).reshape(-1, 2)
-
-    def run_settings(self, study: Study, setting: Setting, seed: int) -> RunSettings:
-        """What the engine is to do for one setting and seed."""
-        return RunSettings(
-            seed=seed,
-            constraints={study.constraint: Constraint(self.at_limit(setting.limit), penalty_of(setting))},
-            episodes_per_batch=setting.episodes_per_batch,
-            **options_of(setting),
-        )
+        return np.array([[ENTROPY(table), self.functional(table)] for table in tables])
 
 
-def place_of(world: World) -> Place:
-    """The paper's 6×6 grid in one of its variants."""
-    if world == "open":
-        mdp = _mdp(SafeFrozenLake(desc=_OPEN, horizon=HORIZON))
-        return Place(tuple(_OPEN), mdp, L2Distance(mdp.occupancy(reference_policy(), scale=OCCUPANCY)))
-    env = SafeFrozenLake(hole_cost=HOLE_COSTS[world], horizon=HORIZON)
-    return Place(tuple("".join(row) for row in env.desc.astype(str)), _mdp(env), LinearCost(env.cost_tables["cost"]))
+def world_of(name: WorldName) -> World:
+    """The world of this name."""
+    if name == "open":
+        mdp = _mdp(SafeFrozenLake(desc=list(_OPEN), horizon=HORIZON))
+        return World(_OPEN, mdp, L2Distance(mdp.occupancy(reference_policy(), scale=OCCUPANCY)))
+    env = SafeFrozenLake(hole_cost=HOLE_COSTS[name], horizon=HORIZON)
+    return World(tuple("".join(row) for row in env.desc.astype(str)), _mdp(env), LinearCost(env.cost_tables["cost"]))
 
 
 def reference_policy() -> FloatArray:
@@ -91,3 +88,33 @@ def reference_policy() -> FloatArray:
 
 def _mdp(env: SafeFrozenLake) -> TabularMDP:
     return TabularMDP.from_env(env, discount=DISCOUNT, horizon=HORIZON)
+
+
+@cache
+def optimum(name: WorldName, limit: float, *, constrained: bool = True) -> float | None:
+    """Entropy that no policy exceeds, time-dependent ones included [nats]; ``None`` if no policy keeps the limit."""
+    world = world_of(name)
+    try:
+        return solve(world.mdp, constraints=_constraints(world, limit, constrained), scale=OCCUPANCY).value
+    except InfeasibleProblem:
+        return None
+
+
+@cache
+def stationary_optimum(name: WorldName, limit: float, *, constrained: bool = True) -> float:
+    """Entropy of the best stationary policy that exact gradients find from two starts [nats]; takes seconds."""
+    world = world_of(name)
+    constraints = _constraints(world, limit, constrained)
+    return best_stationary(world.mdp, constraints=constraints, scale=OCCUPANCY, starts=2)[0].value
+
+
+@cache
+def unconstrained_violation(name: WorldName) -> float:
+    """Violation of the best stationary policy without the constraint, at limit 0; takes a second."""
+    world = world_of(name)
+    best = best_stationary(world.mdp, constraints={}, scale=OCCUPANCY, starts=1)[0]
+    return max(float(world.measure(best.policy[None])[0, 1]), 0.0)
+
+
+def _constraints(world: World, limit: float, constrained: bool) -> dict[str, Functional]:
+    return {"constraint": world.at_limit(limit)} if constrained else {}

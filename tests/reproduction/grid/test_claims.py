@@ -3,19 +3,25 @@
 import numpy as np
 import pytest
 
-from constrained_maxent.reproduction.grid.analysis import courses
-from constrained_maxent.reproduction.grid.claims import REFERENCE_NORM, claims, judgements
-from constrained_maxent.reproduction.grid.worlds import place_of
+from constrained_maxent.reproduction.grid.claims import REFERENCE_NORM, claims, claims_table
+from constrained_maxent.reproduction.grid.tables import summarize
+from constrained_maxent.reproduction.grid.worlds import world_of
+
+
+@pytest.fixture
+def judged(table):
+    """The claims about a study with these rows."""
+    return lambda rows: claims(summarize(table(rows)))
 
 
 @pytest.mark.parametrize(("dual", "oscillates"), [([0, 0, 0, 0, -9, 9], True), ([0, 0, 0, 0, 0, 0], False)])
-def test_oscillation(course_rows, dual, oscillates):
+def test_oscillation(judged, run_rows, dual, oscillates):
     rows = [
-        *course_rows([1, 1, 1, 1, 1, 2]),
-        *course_rows([99] * 6, method="unconstrained", beta=0.0, entropy=31.0),
-        *course_rows(dual, method="primal-dual", beta=0.0, dual_rate=0.001, entropy=29.0),
+        *run_rows([1, 1, 1, 1, 1, 2]),
+        *run_rows([99] * 6, method="unconstrained", beta=0.0, entropy=31.0),
+        *run_rows(dual, method="primal-dual", beta=0.0, dual_rate=0.001, entropy=29.0),
     ]
-    found = {claim.text: claim.holds for claim in claims([course.summary() for course in courses(rows)])}
+    found = {claim.text: claim.holds for claim in judged(rows)}
     assert found == {
         "PGP's entropy is slightly below the unconstrained one": True,
         "PGP violates the constraint far less than the unconstrained policy": True,
@@ -25,19 +31,19 @@ def test_oscillation(course_rows, dual, oscillates):
 
 
 @pytest.mark.parametrize(("costs", "falls"), [((9.0, 3.0, 0.0), True), ((3.0, 9.0, 0.0), False)])
-def test_violation_over_beta(row, costs, falls):
+def test_violation_over_beta(judged, row, costs, falls):
     rows = [row(study="ablation", beta=beta, value=cost) for beta, cost in zip((0.1, 1, 10), costs, strict=True)]
-    violation, entropy = claims([course.summary() for course in courses(rows)])
+    violation, entropy = judged(rows)
     assert (violation.holds, entropy.holds) == (falls, True)
 
 
 @pytest.mark.parametrize("name", ["norm", "norm-beta"])
-def test_distances(row, name):
+def test_distances(judged, row, name):
     rows = [
         row(study=name, beta=10.0, limit=limit, entropy=entropy, value=value)
         for limit, entropy, value in ((0.0, 1.0, 0.0), (0.2, 0.5, 0.3))
     ]
-    within, increasing, follows = claims([course.summary() for course in courses(rows)])
+    within, increasing, follows = judged(rows)
     assert (within.holds, increasing.holds, follows.holds) == (False, False, True)
     assert "b = 0.2: 0.300" in within.numbers
 
@@ -46,35 +52,33 @@ def test_distances(row, name):
     ("distance", "within", "follows"),
     [(0.0049, True, True), (0.0101, False, True), (0.029, False, True), (0.031, False, False)],
 )
-def test_distance_at_zero(row, distance, within, follows):
+def test_distance_at_zero(judged, row, distance, within, follows):
     """Within 0.01 of b = 0; and 1 % of √(Σ 0.99^2t, t < 10) = √((1 - 0.99²⁰) / (1 - 0.99²)) = 3.0251."""
     rows = [
         row(study="norm-beta", beta=10.0, value=distance),
         row(study="norm-beta", beta=10.0, limit=1.0, entropy=31.0),
     ]
-    found = {claim.text: claim for claim in claims([course.summary() for course in courses(rows)])}
+    found = {claim.text: claim for claim in judged(rows)}
     assert found["the distance to the reference stays within b + 0.01 (β = 10)"].holds is within
     assert found["at b = 0 the policy follows the reference (β = 10)"].holds is follows
     assert "= 3.025" in found["at b = 0 the policy follows the reference (β = 10)"].numbers
 
 
 def test_the_norm_of_the_reference_is_that_of_its_occupancy():
-    assert np.linalg.norm(place_of("open").functional.reference) == pytest.approx(REFERENCE_NORM)
+    assert np.linalg.norm(world_of("open").functional.reference) == pytest.approx(REFERENCE_NORM)
 
 
 @pytest.mark.parametrize(("reduced", "improves"), [(31.0, True), (29.0, False)])
-def test_search(course_rows, reduced, improves):
+def test_search(judged, run_rows, reduced, improves):
     rows = [
-        *course_rows([0, 0, 0, 0, 0, 0], study="primal-dual-search", method="primal-dual", dual_rate=0.1),
-        *course_rows(
-            [0, 0, 0, 0, 9, -9], study="primal-dual-search", method="primal-dual", dual_rate=0.5, entropy=28.0
-        ),
-        *course_rows([0] * 6, study="primal-dual-search", method="vr-pdpg", momentum=0.1, entropy=reduced),
+        *run_rows([0, 0, 0, 0, 0, 0], study="primal-dual-search", method="primal-dual", dual_rate=0.1),
+        *run_rows([0, 0, 0, 0, 9, -9], study="primal-dual-search", method="primal-dual", dual_rate=0.5, entropy=28.0),
+        *run_rows([0] * 6, study="primal-dual-search", method="vr-pdpg", momentum=0.1, entropy=reduced),
         # More entropy, but it does not keep the limit.
-        *course_rows([5] * 6, study="primal-dual-search", method="vr-pdpg", momentum=0.5, entropy=39.0),
-        *course_rows([5] * 6, study="primal-dual-search", method="primal-dual", dual_rate=1.0, entropy=41.0),
+        *run_rows([5] * 6, study="primal-dual-search", method="vr-pdpg", momentum=0.5, entropy=39.0),
+        *run_rows([5] * 6, study="primal-dual-search", method="primal-dual", dual_rate=1.0, entropy=41.0),
     ]
-    best, no_use, oscillates = claims([course.summary() for course in courses(rows)])
+    best, no_use, oscillates = judged(rows)
     assert not best.holds
     assert "α_θ = 0.01, α_μ = 0.1, α_t = 1" in best.numbers
     # Of the pairs without momentum none has 95 % of 34.5415 = 32.81 nats within the limit, but one at 5 of 123.87.
@@ -84,7 +88,7 @@ def test_search(course_rows, reduced, improves):
     assert "1 of 3 pairs" in oscillates.numbers
 
 
-def test_claims_of_the_defaults_are_about_the_worst_seed(row):
+def test_claims_of_the_defaults_are_about_the_worst_seed(judged, row):
     """34.5415 less 0.1 % is 34.50696."""
 
     def holds(entropies, values):
@@ -92,24 +96,24 @@ def test_claims_of_the_defaults_are_about_the_worst_seed(row):
             row(study="defaults", method="defaults", seed=seed, entropy=entropy, value=value)
             for seed, (entropy, value) in enumerate(zip(entropies, values, strict=True))
         ]
-        return [claim.holds for claim in claims([course.summary() for course in courses(rows)])]
+        return [claim.holds for claim in judged(rows)]
 
     assert holds([34.507, 34.6], [0.0, 0.05]) == [True, True]
     assert holds([34.506, 34.6], [0.0, 0.051]) == [False, False]
 
 
 @pytest.mark.parametrize(("larger", "same"), [(30.5, True), (34.0, False)])
-def test_batches(course_rows, larger, same):
+def test_batches(judged, run_rows, larger, same):
     """2 % of 30.5 are 0.61."""
 
     def rows(episodes, entropy):
         settings = {"study": "primal-dual-batches", "episodes_per_batch": episodes, "entropy": entropy}
         return [
-            *course_rows([0] * 6, method="primal-dual", **settings),
-            *course_rows([0] * 6, method="vr-pdpg", momentum=0.05, **settings),
+            *run_rows([0] * 6, method="primal-dual", **settings),
+            *run_rows([0] * 6, method="vr-pdpg", momentum=0.05, **settings),
         ]
 
-    found = claims([course.summary() for course in courses(rows(24, 30.0) + rows(72, larger))])
+    found = judged(rows(24, 30.0) + rows(72, larger))
     assert found[0].holds is same
     assert f"B = 72: {larger:.2f}" in found[0].numbers
     assert [claim.text for claim in found[1:]] == [
@@ -119,9 +123,9 @@ def test_batches(course_rows, larger, same):
     ]
 
 
-def test_smoke_scale_is_no_evidence(row):
-    found = claims([course.summary() for course in courses([row(study="defaults", method="defaults")])])
-    assert [line.holds for line in judgements("defaults", "paper", found)] == ["no", "no"]
-    lines = judgements("defaults", "smoke", found)
-    assert [line.holds for line in lines] == ["no evidence", "no evidence"]
-    assert (lines[1].study, lines[1].claim) == ("defaults", "cost at most 0.05 in every seed")
+def test_smoke_scale_is_no_evidence(judged, row):
+    found = judged([row(study="defaults", method="defaults")])
+    assert claims_table("defaults", "paper", found)["holds"].to_list() == ["no", "no"]
+    lines = claims_table("defaults", "smoke", found)
+    assert lines["holds"].to_list() == ["no evidence", "no evidence"]
+    assert lines.row(1)[:3] == ("defaults", "smoke", "cost at most 0.05 in every seed")

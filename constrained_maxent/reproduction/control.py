@@ -1,0 +1,320 @@
+"""The paper's experiments of continuous control as runs of ``cmaxent train``: cartpole and point mass, over seeds."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import polars as pl
+from joblib import Parallel, delayed
+
+from constrained_maxent.agents import PGPSettings
+from constrained_maxent.errors import InvalidRun, InvalidSetting
+from constrained_maxent.evaluation import Estimate, over_seeds
+from constrained_maxent.evaluation.state_measures import STATE_MEASURES, evaluate_states
+from constrained_maxent.occupancy import Weighting
+from constrained_maxent.occupancy.horizon import find_horizon
+from constrained_maxent.penalties import QuadraticContinuation
+from constrained_maxent.references import shipped
+from constrained_maxent.references.rollouts import roll_out
+from constrained_maxent.reporting import Curve, Panel, curves_figure
+from constrained_maxent.reproduction import ControlStudyName
+from constrained_maxent.runs import RunEvaluation, RunFolder, TrainSettings, evaluate, load_config, resume, train
+from constrained_maxent.runs.environments import completed
+from constrained_maxent.runs.training import one_thread
+from constrained_maxent.tasks import PresetName
+
+EPISODES = 64
+"""Fresh episodes that each last policy is evaluated on."""
+
+EXPERT = "the expert"
+"""What tables call it."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One setting, run with several seeds.
+
+    Attributes:
+        label: in tables, figures and names of folders.
+        settings: of ``cmaxent train``; the seed is filled in.
+    """
+
+    label: str
+    settings: TrainSettings
+
+
+_STATES = {"state_entropy": "state entropy (nats)", "coverage": "share of grid cells"}
+_CARTPOLE = _STATES | {"share_pole_up": "share of steps with the pole up", "constraint_cost": "mean cost (m)"}
+
+
+@dataclass(frozen=True)
+class ControlStudy:
+    """Cases that are shown together.
+
+    Attributes:
+        name: of the study.
+        cases: in the order of tables.
+        seeds: how many, unless something else is asked for.
+        env_id: of all its runs.
+        curves: columns of ``metrics.csv`` to draw, with what to write beside the axis.
+        expert: environment whose shipped reference stands beside the cases, if any.
+    """
+
+    name: ControlStudyName
+    cases: Sequence[Case]
+    seeds: int
+    env_id: str = "SafeCartpole-PGP-v0"
+    curves: Mapping[str, str] = field(default_factory=lambda: _CARTPOLE)
+    expert: str | None = None
+
+
+def _case(
+    label: str,
+    preset: PresetName = "default",
+    *,
+    evaluate_every: int = 5,
+    agent: PGPSettings | None = None,
+    iterations: int | None = None,
+    **environment: Any,
+) -> Case:
+    settings = TrainSettings(
+        preset=preset,
+        iterations=iterations,
+        log_every=1,
+        evaluate_every=evaluate_every,
+        agent=agent or PGPSettings(),
+        env_kwargs=json.dumps(environment),
+    )
+    return Case(label, settings)
+
+
+def _option(label: str, agent: PGPSettings | None = None, **environment: Any) -> Case:
+    """The default preset at the limit that binds, with one of its choices undone."""
+    return _case(label, agent=agent, slider_limit=1.5, **environment)
+
+
+def _paper_option(label: str, agent: PGPSettings | None = None, **environment: Any) -> Case:
+    """A tenth of the paper's run, a million steps, at the limit that binds, with something beyond the paper added."""
+    return _case(label, "paper", evaluate_every=10, agent=agent, iterations=240, slider_limit=1.5, **environment)
+
+
+_ALL = (
+    ControlStudy(
+        "cartpole",
+        [
+            _case("limit 2.0", slider_limit=2.0),
+            _case("limit 1.5", slider_limit=1.5),
+            _case("limit 1.5, no penalty", slider_limit=1.5, beta=0.0),
+        ],
+        seeds=10,
+    ),
+    ControlStudy(
+        "cartpole-options",
+        [
+            _option("default"),
+            _option("one step a batch", PGPSettings(epochs=1, minibatch_size=0)),
+            _option("last iterate", PGPSettings(averaging=0.0)),
+            _option("whole returns", PGPSettings(gae_lambda=1.0)),
+            _option("beta 3000", beta=3000.0),
+            _option("beta 30 to 3000", penalty=QuadraticContinuation(30.0, 3000.0).to_config()),
+            _option("states of 1 batch", buffer_size=8000),
+            _option("states of 8 batches", buffer_size=64_000),
+        ],
+        seeds=3,
+    ),
+    ControlStudy(
+        "cartpole-paper",
+        [_case("the paper's settings", "paper", evaluate_every=20)],
+        seeds=2,
+        curves={
+            "objective": "entropy of λ̂, plain mean (nats)",
+            "self_weighted_objective": "the same, self-weighted (nats)",
+            **_CARTPOLE,
+        },
+    ),
+    ControlStudy(
+        "cartpole-paper-options",
+        [
+            _paper_option("the paper's settings"),
+            _paper_option("epochs, clipped ratio", PGPSettings(epochs=4, minibatch_size=1024, clip_range=0.2)),
+            _paper_option("beta 10 to 3000", penalty=QuadraticContinuation(10.0, 3000.0).to_config()),
+            _paper_option("occupancy memory 0.5", memory=0.5),
+        ],
+        seeds=3,
+    ),
+    ControlStudy(
+        "point-mass",
+        [_case(f"r_max = {r_max}", r_max=r_max) for r_max in (2, 20, 200)],
+        seeds=3,
+        env_id="PointMass-PGP-v0",
+        curves=_STATES | {"constraint_imitation": "KL to the reference - r_max (nats)"},
+        expert="PointMass-v0",
+    ),
+)
+
+STUDIES: dict[str, ControlStudy] = {study.name: study for study in _ALL}
+"""By name, in the order of ``ControlStudyName``."""
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """What came out of one case.
+
+    Attributes:
+        case: the setting.
+        seconds: of training, run by run, beside as many others as there were workers.
+        evaluations: of the last policy of each run.
+    """
+
+    case: Case
+    seconds: Sequence[float]
+    evaluations: Sequence[RunEvaluation]
+
+    def figures(self) -> dict[str, Estimate]:
+        """Means over seeds with their intervals, by the names of ``cmaxent evaluate``."""
+        return over_seeds([evaluation.rollouts.figures() for evaluation in self.evaluations])
+
+
+def run_study(
+    study: ControlStudy,
+    folder: Path,
+    *,
+    seeds: int | None = None,
+    iterations: int | None = None,
+    workers: int = 1,
+    progress: Callable[[str], None] = lambda label: None,
+) -> list[CaseResult]:
+    """Train and evaluate; runs that are finished in the folder are not done again, interrupted ones go on.
+
+    Args:
+        study: which.
+        folder: of the results; a run folder for each case and seed below it.
+        seeds: how many; by default the study's own number.
+        iterations: of each run; by default those of the presets.
+        workers: runs at a time, each in a process of its own.
+        progress: called with the name of every run that is done.
+
+    Raises:
+        InvalidSetting: fewer than one seed or worker.
+        InvalidRun: a folder holds another run.
+    """
+    n_seeds = study.seeds if seeds is None else seeds
+    if n_seeds < 1 or workers < 1:
+        raise InvalidSetting(f"seeds={n_seeds} and workers={workers} must be at least 1.")
+    jobs = [
+        (
+            study.env_id,
+            replace(case.settings, seed=seed, iterations=iterations or case.settings.iterations),
+            run_path(folder, case, seed),
+        )
+        for case in study.cases
+        for seed in range(n_seeds)
+    ]
+    done: Iterator[tuple[float, RunEvaluation]] = Parallel(n_jobs=workers, return_as="generator")(
+        delayed(_train_and_evaluate)(*job) for job in jobs
+    )
+    outcomes = []
+    for (_, _, path), outcome in zip(jobs, done, strict=True):
+        outcomes.append(outcome)
+        progress(path.name)
+    parts = [outcomes[i * n_seeds : (i + 1) * n_seeds] for i in range(len(study.cases))]
+    return [
+        CaseResult(case, [seconds for seconds, _ in part], [evaluation for _, evaluation in part])
+        for case, part in zip(study.cases, parts, strict=True)
+    ]
+
+
+def run_path(folder: Path, case: Case, seed: int) -> Path:
+    """The folder of one run."""
+    name = "".join(letter if letter.isalnum() or letter == "." else "-" for letter in case.label)
+    return folder / f"{name}-seed{seed}"
+
+
+def _train_and_evaluate(env_id: str, settings: TrainSettings, path: Path) -> tuple[float, RunEvaluation]:
+    folder = RunFolder(path)
+    # Runs side by side: a thread pool in each would make them wait for each other.
+    with one_thread():
+        can_go_on = folder.checkpoint_path.exists() and folder.config_path.exists()
+        if can_go_on and load_config(folder) != (env_id, completed(env_id, settings)):
+            raise InvalidRun(f"{folder.path} holds a run of other settings: remove it, or take another --out.")
+        if not folder.summary_path.exists():
+            result = resume(folder) if can_go_on else train(env_id, settings, folder, overwrite=True)
+            if result.interrupted:
+                raise KeyboardInterrupt
+        summary = folder.read_summary()
+        if summary.get("status") != "finished" or summary.get("seed") != settings.seed:
+            raise InvalidRun(
+                f"{folder.path} holds another run, or an unfinished one: remove it, or take another --out."
+            )
+        return float(summary["seconds"]), evaluate(folder, n_episodes=EPISODES)
+
+
+def expert_figures(study: ControlStudy, *, seeds: int) -> list[dict[str, Estimate]]:
+    """How the states of the expert itself measure, by the names of ``cmaxent evaluate``; one entry for each seed.
+
+    As many fresh episodes as every last policy is evaluated on. Empty where the study has no expert.
+    """
+    if study.expert is None:
+        return []
+    policy, measures = shipped(study.expert).policy, STATE_MEASURES[study.expert]
+    assert policy is not None, "the references of this package have one"
+    figures = []
+    for seed in range(seeds):
+        with contextlib.closing(gym.make(study.expert)) as env:
+            weighting = Weighting(1.0, find_horizon(env))
+            rolled = roll_out(policy, env, n_episodes=EPISODES, weighting=weighting, state="state", seed=seed)
+        figures.append(evaluate_states(rolled.batch, measures, seed=seed).figures())
+    return figures
+
+
+def control_table(
+    study: ControlStudy, results: Sequence[CaseResult], expert: Sequence[Mapping[str, Estimate]] = ()
+) -> pl.DataFrame:
+    """One row for each run and of the expert: study, case, seed, seconds of training, what ``cmaxent evaluate`` says.
+
+    Figures have six digits, seconds one decimal; what was not measured is empty.
+    """
+    runs: list[tuple[str, int, float | None, Mapping[str, Estimate]]] = [
+        (result.case.label, seed, seconds, evaluation.rollouts.figures())
+        for result in results
+        for seed, (seconds, evaluation) in enumerate(zip(result.seconds, result.evaluations, strict=True))
+    ]
+    runs += [(EXPERT, seed, None, figures) for seed, figures in enumerate(expert)]
+    names = list(dict.fromkeys(name for *_, figures in runs for name in figures))
+    rows = [
+        [study.name, label, seed, seconds, *(figures[name].mean if name in figures else None for name in names)]
+        for label, seed, seconds, figures in runs
+    ]
+    schema = {"study": pl.String, "case": pl.String, "seed": pl.Int64, "seconds": pl.Float64}
+    table = pl.DataFrame(rows, schema=schema | dict.fromkeys(names, pl.Float64), orient="row")
+    return table.with_columns(pl.col("seconds").round(1), *(pl.col(name).round_sig_figs(6) for name in names))
+
+
+def draw_curves(path: Path, study: ControlStudy, folder: Path, *, seeds: int) -> Path:
+    """Training curves with 95 % intervals of the mean over seeds; of three seeds or fewer, every run. The file."""
+    panels = []
+    for column, label in study.curves.items():
+        curves = [
+            _curve(case.label, column, [RunFolder(run_path(folder, case, s)).read_metrics() for s in range(seeds)])
+            for case in study.cases
+        ]
+        panels.append(Panel(curves, xlabel="thousand environment steps", ylabel=label))
+    # Rows are equally long: two panels each, or all of an odd number in one.
+    width = len(panels) if len(panels) % 2 else 2
+    rows = [panels[i : i + width] for i in range(0, len(panels), width)]
+    # Of three seeds the interval is four standard errors to either side, of two thirteen: it would hide the runs.
+    curves_figure(rows, band="interval" if seeds > 3 else "runs").savefig(path, dpi=110)
+    return path
+
+
+def _curve(label: str, column: str, runs: Sequence[Mapping[str, Any]]) -> Curve:
+    measured = np.isfinite(runs[0][column])
+    x = 1e-3 * runs[0]["timesteps"][measured]
+    return Curve(label, x, np.array([run[column][measured] for run in runs]))

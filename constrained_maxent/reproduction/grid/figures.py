@@ -1,0 +1,214 @@
+"""Figures of the grid study, in the paper's arrangement: batch sizes down, step sizes across, a curve for each β."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from matplotlib.figure import Figure
+
+from constrained_maxent.reporting import Curve, Panel, curves_figure, grid_occupancy_figure
+from constrained_maxent.reproduction import Effort
+from constrained_maxent.reproduction.grid.run import SETTING, StudyFiles, read_policies
+from constrained_maxent.reproduction.grid.studies import GridStudy
+from constrained_maxent.reproduction.grid.tables import last_policies
+from constrained_maxent.reproduction.grid.worlds import (
+    OCCUPANCY,
+    optimum,
+    stationary_optimum,
+    unconstrained_violation,
+    world_of,
+)
+
+QUANTITIES = ("entropy", "value")
+"""Columns that are drawn."""
+
+_DPI = 80
+_NAMES = {
+    "pgp": "PGP",
+    "vr-pdpg": "VR-PDPG",
+    "augmented-lagrangian": "augmented Lagrangian",
+    "proximal-point": "proximal point",
+    "adam-schedules": "PGP, Adam and schedules",
+    "natural-schedules": "PGP, natural steps and schedules",
+    "natural-short": "PGP, natural steps and short schedules",
+}
+
+Lines = Mapping[str, float | Sequence[float]]
+
+
+def draw_study(study: GridStudy, effort: Effort, rows: pl.DataFrame, folder: Path) -> list[Path]:
+    """Write the study's figures and return their paths.
+
+    Args:
+        study: which.
+        effort: with which it was run.
+        rows: what came out.
+        folder: of its files.
+    """
+    if study.draws_policies:
+        return _draw_policies(study, folder)
+    if study.name in ("methods", "methods-short"):
+        figures = {study.name: _against_transitions(study, rows)}
+    else:
+        figures = _over_settings(study, rows, _optima(study, effort))
+    paths = {folder / f"{name}.png": figure for name, figure in figures.items()}
+    for path, figure in paths.items():
+        figure.savefig(path, dpi=_DPI)
+    return list(paths)
+
+
+def _over_settings(study: GridStudy, rows: pl.DataFrame, optima: Lines) -> dict[str, Figure]:
+    match study.name:
+        case "primal-dual-search":
+            return {study.name: _search(study, study.name, rows, optima)}
+        case "primal-dual-batches":
+            return {
+                f"{study.name}-{episodes}": _search(study, f"{study.name}, B = {episodes}", part, optima)
+                for (episodes,), part in _parts(rows, "episodes_per_batch")
+            }
+        case "robustness" | "norm-beta":
+            return {study.name: curves_figure([_over_beta(study, rows, optima)], title=study.name)}
+        case "ablation" | "relaxed" | "unconstrained":
+            return {
+                f"{study.name}-{name}": curves_figure(
+                    [
+                        [
+                            _over_iterations(study, part, quantity, optima, title=f"B = {episodes}, η = {step:g}")
+                            for (step,), part in _parts(of_batch, "learning_rate")
+                        ]
+                        for (episodes,), of_batch in _parts(rows, "episodes_per_batch")
+                    ],
+                    title=study.name,
+                )
+                for quantity, name in zip(QUANTITIES, ("entropy", study.constraint), strict=True)
+            }
+    panels = [_over_iterations(study, rows, quantity, optima) for quantity in QUANTITIES]
+    return {study.name: curves_figure([panels], title=study.name)}
+
+
+def _optima(study: GridStudy, effort: Effort) -> Lines:
+    """Entropies to draw as lines. The search for stationary policies takes seconds: not in a smoke test."""
+    if study.world == "open":
+        bounds = {setting.limit: optimum(study.world, setting.limit) for setting in study.settings}
+        return {f"optimum, b = {limit:g}": bound for limit, bound in bounds.items() if bound is not None}
+    constrained = study.name != "unconstrained"
+    lines = {}
+    if (bound := optimum(study.world, 0.0, constrained=constrained)) is not None:
+        lines["optimum, time-dependent policies"] = bound
+    if effort == "paper":
+        lines["optimum, stationary policies"] = stationary_optimum(study.world, 0.0, constrained=constrained)
+    return lines
+
+
+def _parts(rows: pl.DataFrame, *columns: str) -> Iterable[tuple[tuple[Any, ...], pl.DataFrame]]:
+    """The rows by the values of columns, from small to large."""
+    return rows.sort(*columns, maintain_order=True).group_by(*columns, maintain_order=True)
+
+
+def _curve(label: str, rows: pl.DataFrame, x: str, quantity: str) -> Curve:
+    """A quantity of every seed over a column; NaN where a run never came."""
+    wide = rows.sort(x).pivot(on="seed", index=x, values=quantity)
+    return Curve(label, wide[x].to_numpy(), wide.drop(x).cast(pl.Float64).fill_null(float("nan")).to_numpy().T)
+
+
+def _panel(study: GridStudy, quantity: str, curves: Sequence[Curve], optima: Lines, **options: Any) -> Panel:
+    """A panel with the optima, or the limits, as lines."""
+    limits = sorted({setting.limit for setting in study.settings})
+    is_entropy = quantity == "entropy"
+    return Panel(
+        curves,
+        ylabel="entropy [nats]" if is_entropy else study.constraint,
+        lines=optima if is_entropy else {"limit": 0.0} if limits == [0.0] else {"the limits b": limits},
+        yscale="linear" if is_entropy or study.world == "open" else "symlog",
+        **options,
+    )
+
+
+def _over_iterations(study: GridStudy, rows: pl.DataFrame, quantity: str, optima: Lines, title: str = "") -> Panel:
+    def label(setting: Mapping[str, Any]) -> str:
+        if study.name in ("fig1", "defaults", "defaults-short"):
+            return _name(setting["method"])
+        return f"b = {setting['limit']:g}" if study.world == "open" else f"β = {setting['beta']:g}"
+
+    curves = [
+        _curve(label(dict(zip(SETTING, setting, strict=True))), part, "iteration", quantity)
+        for setting, part in rows.group_by(*SETTING, maintain_order=True)
+    ]
+    return _panel(study, quantity, curves, optima, title=title, xlabel="iteration")
+
+
+def _over_beta(study: GridStudy, rows: pl.DataFrame, optima: Lines) -> list[Panel]:
+    """Last policies against β, a curve for each step size or limit."""
+    column, symbol = ("limit", "b") if study.world == "open" else ("learning_rate", "η")
+    last = last_policies(rows)
+    return [
+        _panel(
+            study,
+            quantity,
+            [_curve(f"{symbol} = {value:g}", part, "beta", quantity) for (value,), part in _parts(last, column)],
+            optima,
+            xlabel="β",
+            xscale="log",
+        )
+        for quantity in QUANTITIES
+    ]
+
+
+def _search(study: GridStudy, title: str, rows: pl.DataFrame, optima: Lines) -> Figure:
+    """Entropy and cost of last policies over the step size: a column for each dual step, a curve for each momentum."""
+    last = last_policies(rows)
+
+    def panel(rate: float, part: pl.DataFrame, quantity: str) -> Panel:
+        curves = [_curve(f"α = {m:g}", of_m, "learning_rate", quantity) for (m,), of_m in _parts(part, "momentum")]
+        return _panel(study, quantity, curves, optima, title=f"α_μ = {rate:g}", xlabel="α_θ", xscale="log")
+
+    panels = [[panel(rate, part, quantity) for (rate,), part in _parts(last, "dual_rate")] for quantity in QUANTITIES]
+    return curves_figure(panels, title=title)
+
+
+def _against_transitions(study: GridStudy, rows: pl.DataFrame) -> Figure:
+    """What is missing of the optimum, and the violation, over the transitions that a method has used."""
+    best, free = stationary_optimum(study.world, 0.0), unconstrained_violation(study.world)
+    points = rows.filter(pl.col("iteration") > 0).with_columns(
+        pl.col("transitions").mean().over(*SETTING, "iteration"),
+        (best - pl.col("entropy")).alias("gap"),
+        pl.col("value").clip(lower_bound=0.0).alias("violation"),
+    )
+
+    def panel(quantity: str, ylabel: str, close: float) -> Panel:
+        curves = [
+            _curve(_name(method), part, "transitions", quantity)
+            for (method,), part in points.group_by("method", maintain_order=True)
+        ]
+        # One name for both: the legend shows the line's style, and each panel has its own height.
+        lines = {"optimum": 0.0, "within 5 %": close}
+        return Panel(curves, xlabel="transitions", ylabel=ylabel, lines=lines, xscale="log", yscale="symlog")
+
+    panels = [
+        panel("gap", "entropy gap [nats]", 0.05 * best),
+        panel("violation", f"violation ({study.constraint})", 0.05 * free),
+    ]
+    return curves_figure([panels], title=study.name)
+
+
+def _draw_policies(study: GridStudy, folder: Path) -> list[Path]:
+    """The last policy of the first seed of every setting, with its exact occupancy."""
+    policies, world, paths = read_policies(StudyFiles(folder, study.name).policies), world_of(study.world), []
+    for setting, (policy, *_) in zip(study.settings, policies, strict=True):
+        entropy, value = world.measure(policy[None])[0]
+        figure = grid_occupancy_figure(
+            world.desc,
+            world.mdp.occupancy(policy, scale=OCCUPANCY),
+            policy,
+            title=f"{_name(setting.method)}: {entropy:.2f} nats, {study.constraint} {value:.2f}",
+        )
+        paths.append(folder / f"{study.name}-{setting.method}.png")
+        figure.savefig(paths[-1], dpi=_DPI)
+    return paths
+
+
+def _name(method: str) -> str:
+    return _NAMES.get(method, method)
