@@ -25,18 +25,18 @@ def register_environments() -> None:
     # The stacks live above the environments; entry points as strings keep imports pointing one way.
     _register(
         "FrozenLake-PGP-v0",
-        entry_point="constrained_maxent.tasks.frozen_lake:make_frozen_lake",
-        vector_entry_point="constrained_maxent.tasks.frozen_lake:make_frozen_lake_vector",
+        entry_point="constrained_maxent.tasks:make_frozen_lake",
+        vector_entry_point="constrained_maxent.tasks:make_frozen_lake_vector",
     )
     _register(
         "SafeCartpole-PGP-v0",
-        entry_point="constrained_maxent.tasks.control:make_cartpole",
-        vector_entry_point="constrained_maxent.tasks.control:make_cartpole_vector",
+        entry_point="constrained_maxent.tasks:make_cartpole",
+        vector_entry_point="constrained_maxent.tasks:make_cartpole_vector",
     )
     _register(
         "PointMass-PGP-v0",
-        entry_point="constrained_maxent.tasks.control:make_point_mass",
-        vector_entry_point="constrained_maxent.tasks.control:make_point_mass_vector",
+        entry_point="constrained_maxent.tasks:make_point_mass",
+        vector_entry_point="constrained_maxent.tasks:make_point_mass_vector",
     )
 
 

@@ -56,7 +56,7 @@ class RunEvaluation:
         }
 
 
-def evaluate_run(
+def evaluate(
     folder: RunFolder, *, n_episodes: int | None = None, seed: int = 1_000_000, measures: StateMeasures | None = None
 ) -> RunEvaluation:
     """Roll the last policy of a run out on whole episodes from their true start, however it was trained.

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from constrained_maxent.testing.assertions import require
-from constrained_maxent.wrappers import NEW_BATCH, find_tracker
+from constrained_maxent.tracker import NEW_BATCH, find_tracker
 
 REPORT_KEYS = frozenset(
     {
