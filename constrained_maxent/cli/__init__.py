@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import inspect
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -109,9 +110,11 @@ def _run(command: str, arguments: list[str]) -> int:
 
     try:
         module = importlib.import_module(f"constrained_maxent.cli.{COMMANDS[command].module}")
+        kind: Any = getattr(module, COMMANDS[command].name)
         called: Any = tyro.cli(
-            getattr(module, COMMANDS[command].name),
+            kind,
             prog=f"cmaxent {command}",
+            description=inspect.getdoc(kind),
             args=arguments,
             config=(tyro.conf.DisallowNone, tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes),
             registry=registry,
@@ -131,9 +134,7 @@ def _help() -> str:
     lines = [f"usage: cmaxent [-h] {{{','.join(COMMANDS)}}}", ""]
     lines += ["Constrained maximum-entropy exploration. cmaxent --version prints the version.", ""]
     for name, command in COMMANDS.items():
-        lines += textwrap.wrap(
-            command.summary, width=88, initial_indent=f"  {name:<11}", subsequent_indent=" " * 13
-        )
+        lines += textwrap.wrap(command.summary, width=88, initial_indent=f"  {name:<11}", subsequent_indent=" " * 13)
     return "\n".join([*lines, "", "cmaxent COMMAND --help lists its options."])
 
 

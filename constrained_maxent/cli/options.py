@@ -33,7 +33,7 @@ class _Flat:
 def _described(info: StructTypeInfo) -> StructConstructorSpec | None:
     """A dataclass in the groups that its ``GROUPS`` names, if it has them.
 
-    ``GROUPS`` maps a title to names of options, its own or those of dataclasses inside it; those of no group come first.
+    ``GROUPS`` maps a title to names of options, its own or those of dataclasses inside it; the others come first.
     """
     if isinstance(info.type, type) and issubclass(info.type, _Group):
         return StructConstructorSpec(instantiate=dict, fields=info.type.fields)

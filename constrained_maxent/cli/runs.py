@@ -145,6 +145,8 @@ def _one(found: runs.RunEvaluation) -> Table:
 
 
 def _exact_figures(exact: cmx.evaluation.Evaluation) -> dict[str, float]:
+    from constrained_maxent.evaluation.rollouts import OBJECTIVE, constraint_figure
+
     figures = {} if exact.objective is None else {OBJECTIVE: exact.objective}
     return figures | {constraint_figure(name): value for name, value in exact.constraints.items()}
 

@@ -41,9 +41,7 @@ class Train:
 
     GROUPS: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "environment": ("env_kwargs", "state", "periodic"),
-        "batch and estimate": (
-            *("episodes_per_batch", "steps_per_batch", "pairing", "discount", "scale", "memory"),
-        ),
+        "batch and estimate": (*("episodes_per_batch", "steps_per_batch", "pairing", "discount", "scale", "memory"),),
         "problem": ("objective", "constraint", "cost", "penalty"),
         "agent": (
             *("policy", "hidden_sizes", "device"),

@@ -29,15 +29,15 @@ from constrained_maxent.errors import (
     RedundantObservation,
 )
 from constrained_maxent.evaluation.state_measures import STATE_MEASURES
-from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.functionals import Functional, LinearCost
 from constrained_maxent.occupancy import Counts, GaussianMixture, OccupancyEstimator
 from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.penalties import Quadratic
 from constrained_maxent.problem import Constraint
+from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.tasks import PRESETS
-from constrained_maxent.types import FloatArray
 from constrained_maxent.tracker import find_tracker
+from constrained_maxent.types import FloatArray
 from constrained_maxent.wrappers import constrain
 
 VectorEnv = gym.vector.VectorEnv[Any, Any, Any]
@@ -68,9 +68,7 @@ def completed(env_id: str, settings: TrainSettings) -> TrainSettings:
     """
     preset = PRESETS.get(find_spec(env_id).id, {}).get(settings.preset or "default")
     iterations, num_envs = (1000, 8) if preset is None else (preset.iterations, preset.num_envs)
-    return replace(
-        settings, iterations=settings.iterations or iterations, num_envs=settings.num_envs or num_envs
-    )
+    return replace(settings, iterations=settings.iterations or iterations, num_envs=settings.num_envs or num_envs)
 
 
 def make_environment(env_id: str, settings: TrainSettings) -> VectorEnv:
@@ -203,7 +201,9 @@ def _wrap(bare: VectorEnv, settings: TrainSettings, tracking: dict[str, Any]) ->
     if settings.constraint is not None:
         name = settings.constraint.replace(":", ".").rpartition(".")[2]
         if name in constraints:
-            raise DuplicateName(f"constraint={settings.constraint!r}: the environment's own cost has this name already.")
+            raise DuplicateName(
+                f"constraint={settings.constraint!r}: the environment's own cost has this name already."
+            )
         constraints[name] = Constraint(find_functional("constraint", settings.constraint), penalty)
     wrapped: VectorEnv = constrain(bare, objective, constraints, **(chosen | tracking))
     return wrapped

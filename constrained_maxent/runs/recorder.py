@@ -118,7 +118,9 @@ def _states(agent: PGP) -> dict[str, float | int | None]:
     measured = evaluate_states(batch, measures_of(agent.env, n_coordinates(batch)), periodic=periodic, seed=0)
     objective = tracker.problem.objective
     return {
-        "self_weighted_objective": None if objective is None else _self_weighted(objective, tracker.estimator.measure()),
+        "self_weighted_objective": None
+        if objective is None
+        else _self_weighted(objective, tracker.estimator.measure()),
         "state_entropy": measured.entropy.mean,
         "coverage": None if measured.coverage is None else measured.coverage.share,
         **{f"share_{name.replace(' ', '_')}": share.mean for name, share in measured.events.items()},

@@ -9,9 +9,9 @@ from typing import Any
 
 from constrained_maxent.agents.settings import PGPSettings
 from constrained_maxent.errors import InvalidRun, InvalidSetting
-from constrained_maxent.tasks.presets import PresetName
 from constrained_maxent.occupancy import Scale
 from constrained_maxent.penalties import Penalty, penalty_from_config
+from constrained_maxent.tasks.presets import PresetName
 from constrained_maxent.tracker import Pairing
 
 
