@@ -226,8 +226,8 @@ def find_functional(option: str, path: str) -> Functional:
         found: Any = attrgetter(name)(importlib.import_module(module_name))
     except (ImportError, TypeError) as error:  # a module that is missing, or no name of one
         raise InvalidSetting(
-            f"{option}={path!r}: {module_name!r} cannot be imported: {error}. Modules in a folder that is not installed "
-            "are found by PYTHONPATH=folder."
+            f"{option}={path!r}: {module_name!r} cannot be imported: {error}. Modules in a folder that is not "
+            "installed are found by PYTHONPATH=folder."
         ) from error
     except AttributeError as error:
         raise InvalidSetting(f"{option}={path!r}: {error}.") from error
@@ -239,8 +239,8 @@ def find_functional(option: str, path: str) -> Functional:
         found = found()
     if not isinstance(found, Functional):
         raise InvalidSetting(
-            f"{option}={path!r} is a {type(found).__name__}: it must be a functionals.Functional, or a class or function "
-            "without arguments that makes one."
+            f"{option}={path!r} is a {type(found).__name__}: it must be a functionals.Functional, or a class or "
+            "function without arguments that makes one."
         )
     return found
 

@@ -116,18 +116,15 @@ def _states(agent: PGP) -> dict[str, float | int | None]:
         return {}
     periodic = getattr(tracker.estimator, "periodic", ())
     measured = evaluate_states(batch, measures_of(agent.env, n_coordinates(batch)), periodic=periodic, seed=0)
-    objective = tracker.problem.objective
     return {
-        "self_weighted_objective": None
-        if objective is None
-        else _self_weighted(objective, tracker.estimator.measure()),
+        "self_weighted_objective": _self_weighted(tracker.problem.objective, tracker.estimator.measure()),
         "state_entropy": measured.entropy.mean,
         "coverage": None if measured.coverage is None else measured.coverage.share,
         **{f"share_{name.replace(' ', '_')}": share.mean for name, share in measured.events.items()},
     }
 
 
-def _self_weighted(functional: Functional, measure: Measure) -> float | None:
+def _self_weighted(functional: Functional | None, measure: Measure) -> float | None:
     r"""An expectation under λ whose samples are weighted by λ̂ once more; ``None`` where F is no expectation.
 
     .. math:: \frac{m \sum_i w_i \lambda_i f_i}{\sum_i w_i \lambda_i}, \qquad m = \sum_i w_i
@@ -135,7 +132,7 @@ def _self_weighted(functional: Functional, measure: Measure) -> float | None:
     With samples of λ the plain mean is unbiased; this one is what f is where λ is high, for an entropy -log λ, and low.
     So the authors of the method estimate entropies in continuous spaces. Where λ is 0 at all samples, it is 0.
     """
-    integrand = functional.exact().integrand(measure, measure.points)
+    integrand = None if functional is None else functional.exact().integrand(measure, measure.points)
     if integrand is None:
         return None
     density, weights = measure.points.density, measure.weights
