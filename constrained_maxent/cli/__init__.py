@@ -13,65 +13,40 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Any, NamedTuple
-
-
-class Command(NamedTuple):
-    """Where a command is, and what it does."""
-
-    module: str
-    name: str
-    summary: str
+from typing import Any
 
 
 COMMANDS = {
-    "train": Command(
-        "train",
-        "Train",
-        "Train PGP on an environment and write a run folder: config, metrics, checkpoint, summary, figures.",
-    ),
-    "evaluate": Command(
-        "runs",
-        "Evaluate",
-        "Evaluate the last policies of runs on fresh episodes, and exactly where the environment is finite and known.",
-    ),
-    "plot": Command(
-        "runs",
-        "Plot",
-        "Draw the figures of a run again: curves, and what the policy does on lakes, cartpole and point mass.",
-    ),
-    "video": Command(
-        "runs",
-        "Video",
-        "Film fresh episodes of a run's policy as MP4, with the path of the pole's tip or of the point mass.",
-    ),
-    "certify": Command(
-        "runs",
-        "Certify",
-        "Hold the last policy of a run against the global optimum, and write the certificate into summary.json.",
-    ),
-    "solve": Command(
-        "problems",
-        "Solve",
-        "Find the global optimum of a problem: without constraints, with them, and with penalties instead.",
-    ),
-    "plan": Command(
-        "problems",
-        "Plan",
-        "Print what the paper's worst-case analysis asks for to reach an accuracy, beside what practice uses.",
-    ),
-    "reproduce": Command(
-        "reproduce",
-        "Reproduce",
-        "Run the paper's experiments, all or in parts; write tables and figures.",
-    ),
-    "reference": Command(
-        "reference",
-        "ReferenceCommand",
-        "Make references for imitation, and look at them.",
-    ),
+    "train": "Train PGP on an environment and write a run folder: config, metrics, checkpoint, summary, figures.",
+    "evaluate": "Evaluate the last policies of runs on fresh episodes, and exactly where the environment is finite and "
+    "known.",
+    "plot": "Draw the figures of a run again: curves, and what the policy does on lakes, cartpole and point mass.",
+    "video": "Film fresh episodes of a run's policy as MP4, with the path of the pole's tip or of the point mass.",
+    "certify": "Hold the last policy of a run against the global optimum, and write the certificate into summary.json.",
+    "solve": "Find the global optimum of a problem: without constraints, with them, and with penalties instead.",
+    "plan": "Print what the paper's worst-case analysis asks for to reach an accuracy, beside what practice uses.",
+    "reproduce": "Run the paper's experiments, all or in parts; write tables and figures.",
+    "reference": "Make references for imitation, and look at them.",
 }
-"""By name; a test holds the summaries equal to the commands' own docstrings."""
+"""What each does; a test holds this equal to the commands' own docstrings."""
+
+_CLASSES = {
+    "train": "train:Train",
+    "evaluate": "runs:Evaluate",
+    "plot": "runs:Plot",
+    "video": "runs:Video",
+    "certify": "runs:Certify",
+    "solve": "problems:Solve",
+    "plan": "problems:Plan",
+    "reproduce": "reproduce:Reproduce",
+    "reference": "reference:ReferenceCommand",
+}
+
+
+def command_class(name: str) -> Any:
+    """The dataclass of a command, from its module."""
+    module, _, attribute = _CLASSES[name].partition(":")
+    return getattr(importlib.import_module(f"constrained_maxent.cli.{module}"), attribute)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -109,8 +84,7 @@ def _run(command: str, arguments: list[str]) -> int:
     from constrained_maxent.errors import ConstrainedMaxentError
 
     try:
-        module = importlib.import_module(f"constrained_maxent.cli.{COMMANDS[command].module}")
-        kind: Any = getattr(module, COMMANDS[command].name)
+        kind = command_class(command)
         called: Any = tyro.cli(
             kind,
             prog=f"cmaxent {command}",
@@ -133,8 +107,8 @@ def _run(command: str, arguments: list[str]) -> int:
 def _help() -> str:
     lines = [f"usage: cmaxent [-h] {{{','.join(COMMANDS)}}}", ""]
     lines += ["Constrained maximum-entropy exploration. cmaxent --version prints the version.", ""]
-    for name, command in COMMANDS.items():
-        lines += textwrap.wrap(command.summary, width=88, initial_indent=f"  {name:<11}", subsequent_indent=" " * 13)
+    for name, summary in COMMANDS.items():
+        lines += textwrap.wrap(summary, width=88, initial_indent=f"  {name:<11}", subsequent_indent=" " * 13)
     return "\n".join([*lines, "", "cmaxent COMMAND --help lists its options."])
 
 
