@@ -11,6 +11,23 @@ class InvalidSetting(ConstrainedMaxentError, ValueError):
     """An argument or option has a value that makes no sense."""
 
 
+class UnsupportedFunctional(InvalidSetting):
+    """A functional of λ cannot do what is asked of it. What it can do, it says by overriding methods of ``Functional``.
+
+    Attributes:
+        functional: name of the functional's class.
+        capability: what it lacks.
+        remedy: how to supply it.
+    """
+
+    def __init__(self, functional: str, capability: str, remedy: str) -> None:
+        super().__init__(functional, capability, remedy)
+        self.functional, self.capability, self.remedy = functional, capability, remedy
+
+    def __str__(self) -> str:
+        return f"{self.functional} has no {self.capability}: {self.remedy}"
+
+
 class InvalidData(ConstrainedMaxentError, ValueError):
     """Arrays disagree in shape, length or type."""
 
@@ -81,6 +98,10 @@ class InfeasibleProblem(ConstrainedMaxentError, ValueError):
 
 class InvalidRun(ConstrainedMaxentError, ValueError):
     """A run folder lacks what is asked of it, or holds something else."""
+
+
+class UnplannedRun(UserWarning):
+    """Schedules run over the progress of a run whose end nobody has announced; a warning."""
 
 
 class RedundantObservation(UserWarning):

@@ -8,12 +8,13 @@ r"""Adds up objective, constraints and penalties: the penalized problem and its 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from constrained_maxent.errors import DuplicateName, InvalidSetting
-from constrained_maxent.functionals import Functional, LinearCost
+from constrained_maxent.functionals import Functional
 from constrained_maxent.functionals.base import as_measure
 from constrained_maxent.penalties import Penalty
 from constrained_maxent.types import FloatArray, IntArray, Measure, Points
@@ -36,7 +37,7 @@ class Constraint:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class ProblemValue:
     """The penalized problem at one λ.
 
     Attributes:
@@ -52,65 +53,84 @@ class Evaluation:
 
 @dataclass(frozen=True, eq=False)
 class _Term:
-    """One part of the pseudo-reward: a coefficient times the derivative of a functional."""
+    """One part of the pseudo-reward, where λ̂ is a table: a coefficient times the derivative of a functional.
 
-    functional: Functional
+    ``table`` is what cells determine of the derivative, flat; ``None`` where that is 0. ``charges`` tell how the rest
+    follows what is recorded.
+    """
+
     coefficient: float
     table: FloatArray | None
-    """Coefficient times derivative on every cell, flat; ``None`` where cells do not determine it."""
+    charges: Mapping[str, float]
 
-    @property
-    def cost(self) -> str | None:
-        """Name of the observed cost that is the derivative, if it is one."""
-        observed = self.functional.observed if isinstance(self.functional, LinearCost) else None
-        return observed if isinstance(observed, str) else None
+    @classmethod
+    def of(cls, functional: Functional, coefficient: float, measure: Measure) -> _Term:
+        charges = functional.charges(measure)
+        uncharged = replace(measure.points, costs=dict.fromkeys(charges, np.zeros(measure.weights.shape)))
+        table = functional.derivative(measure, uncharged).reshape(-1)
+        return cls(coefficient, table if table.any() or not charges else None, charges)
+
+    def at_cell(self, cell: int, recorded: Mapping[str, float]) -> float:
+        slope = 0.0 if self.table is None else self.table.item(cell)
+        for name, charge in self.charges.items():
+            slope += charge * recorded[name]
+        return self.coefficient * slope
+
+    def at_cells(self, cells: IntArray, recorded: Mapping[str, FloatArray]) -> FloatArray:
+        slopes = np.zeros(len(cells)) if self.table is None else self.table[cells]
+        for name, charge in self.charges.items():
+            slopes = slopes + charge * recorded[name]
+        return self.coefficient * slopes
 
 
-class PseudoReward:
+class RewardFunction:
     r"""The pseudo-reward :math:`r(s,a)` of one estimate of λ, by parts: ``objective`` and each constraint's name.
 
-    Made by :meth:`Problem.pseudo_reward`. The parts add up to the pseudo-reward.
+    Made by :meth:`Problem.reward_function`. The parts add up to the pseudo-reward.
+
+    Args:
+        measure: the estimate.
+        terms: functional and coefficient of each part, by name.
     """
 
     def __init__(self, measure: Measure, terms: Mapping[str, tuple[Functional, float]]) -> None:
-        self._measure = measure
-        is_table = measure.points.cells is None and measure.weights.ndim == 2
-        self._terms: dict[str, _Term] = {}
-        for name, (functional, coefficient) in terms.items():
-            term = _Term(functional, coefficient, None)
-            if is_table and term.cost is None:
-                table = coefficient * functional.derivative(measure) if coefficient else np.zeros(measure.weights.shape)
-                term = replace(term, table=table.reshape(-1))
-            self._terms[name] = term
-        self.is_tabular = is_table
-        """Whether cell numbers and observed costs are enough to look every part up."""
+        self._measure, self._functionals = measure, dict(terms)
+        self.is_tabular = measure.points.cells is None and measure.weights.ndim == 2
+        """Whether cell numbers and what was recorded are enough to look every part up."""
+        self._terms = {name: _Term.of(*term, measure) for name, term in terms.items()} if self.is_tabular else {}
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(self._terms)
+        return tuple(self._functionals)
+
+    def with_coefficients(self, terms: Mapping[str, tuple[Functional, float]]) -> RewardFunction:
+        """The derivatives of the same functionals times other coefficients: multipliers have moved, λ̂ has not."""
+        other = copy(self)
+        other._functionals = dict(terms)
+        other._terms = {name: replace(term, coefficient=terms[name][1]) for name, term in self._terms.items()}
+        return other
 
     def at(self, points: Points) -> dict[str, FloatArray]:
         """Parts of the pseudo-reward at many points, each of the points' shape."""
         return {
-            name: term.coefficient * term.functional.derivative(self._measure, points)
-            if term.coefficient
+            name: coefficient * functional.derivative(self._measure, points)
+            if coefficient
             else np.zeros(points.density.shape)
-            for name, term in self._terms.items()
+            for name, (functional, coefficient) in self._functionals.items()
         }
 
-    def at_cells(self, cells: IntArray, costs: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
-        """The same by cell numbers, ``(n,)``; needs ``is_tabular``."""
-        return {
-            name: term.table[cells] if term.table is not None else term.coefficient * costs[term.cost]  # type: ignore[index]
-            for name, term in self._terms.items()
-        }
+    def at_cells(self, cells: IntArray, recorded: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+        """Parts of the pseudo-reward at cells, ``(n,)`` each; needs ``is_tabular``.
 
-    def at_cell(self, cell: int, costs: Mapping[str, float]) -> dict[str, float]:
-        """The same for one cell: what a scalar environment asks for on every step."""
-        return {
-            name: term.table.item(cell) if term.table is not None else term.coefficient * costs[term.cost]  # type: ignore[index]
-            for name, term in self._terms.items()
-        }
+        Args:
+            cells: numbers s·|A| + a, ``(n,)``.
+            recorded: what was recorded there by name, costs for example, ``(n,)`` each.
+        """
+        return {name: term.at_cells(cells, recorded) for name, term in self._terms.items()}
+
+    def at_cell(self, cell: int, recorded: Mapping[str, float]) -> dict[str, float]:
+        """Parts of the pseudo-reward in one cell: what a scalar environment asks for on every step."""
+        return {name: term.at_cell(cell, recorded) for name, term in self._terms.items()}
 
 
 @dataclass
@@ -169,32 +189,38 @@ class Problem:
         """Names of the pseudo-reward's parts."""
         return ((OBJECTIVE,) if self.objective is not None else ()) + tuple(self.constraints)
 
-    def evaluate(self, occupancy: Measure | FloatArray) -> Evaluation:
+    def evaluate(self, occupancy: Measure | FloatArray) -> ProblemValue:
         """Objective, constraint values and penalty at λ."""
         measure = as_measure(occupancy)
         violations = {
             name: constraint.functional.value(measure) - constraint.functional.limit
             for name, constraint in self.constraints.items()
         }
-        return Evaluation(
+        return ProblemValue(
             objective=None if self.objective is None else self.objective.value(measure),
             constraints=violations,
             penalty=sum((self.constraints[name].penalty.value(value) for name, value in violations.items()), 0.0),
         )
 
-    def pseudo_reward(self, occupancy: Measure | FloatArray, evaluation: Evaluation) -> PseudoReward:
-        """The pseudo-reward at λ; ``evaluation`` is that of the same λ."""
-        terms = {} if self.objective is None else {OBJECTIVE: (self.objective, 1.0)}
-        for name, constraint in self.constraints.items():
-            terms[name] = (constraint.functional, -constraint.penalty.slope(evaluation.constraints[name]))
-        return PseudoReward(as_measure(occupancy), terms)
-
-    def update_penalties(self, evaluation: Evaluation) -> bool:
-        """Let multipliers follow the violations; True if any penalty changed."""
-        updated = {
-            name: replace(constraint, penalty=constraint.penalty.updated(evaluation.constraints[name]))
+    def terms(self, value: ProblemValue) -> dict[str, tuple[Functional, float]]:
+        """Each part of the pseudo-reward by name: its functional, and what multiplies it, 1 for F and -ℒ'(R) for R."""
+        objective = {} if self.objective is None else {OBJECTIVE: (self.objective, 1.0)}
+        return objective | {
+            name: (constraint.functional, -constraint.penalty.slope(value.constraints[name]))
             for name, constraint in self.constraints.items()
         }
-        changed = any(updated[name].penalty != constraint.penalty for name, constraint in self.constraints.items())
-        self.constraints.update(updated)
-        return changed
+
+    def reward_function(self, occupancy: Measure | FloatArray, value: ProblemValue) -> RewardFunction:
+        """The pseudo-reward at λ; ``value`` is the problem's value at the same λ."""
+        return RewardFunction(as_measure(occupancy), self.terms(value))
+
+    def update_penalties(self, value: ProblemValue, progress: float) -> None:
+        """Let multipliers follow the violations.
+
+        Args:
+            value: of the batch that has ended.
+            progress: share of the run that is over when the next batch begins, from 0 to 1.
+        """
+        for name, constraint in self.constraints.items():
+            updated = constraint.penalty.updated(value.constraints[name], progress)
+            self.constraints[name] = replace(constraint, penalty=updated)

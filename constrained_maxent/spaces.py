@@ -10,8 +10,10 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained_maxent.errors import InvalidData, UnsupportedSpace
+from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedSpace
 from constrained_maxent.types import IntArray
+
+Environment = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]
 
 _LARGEST = 2**62
 
@@ -145,3 +147,35 @@ def _components(space: gym.Space[Any]) -> tuple[list[int], list[int]]:
         "them; for continuous observations give estimator=occupancy.GaussianMixture(), and usually state=, the "
         "coordinates that the density is over."
     )
+
+
+def single_spaces(env: Environment) -> tuple[gym.Space[Any], gym.Space[Any]]:
+    """Observation and action space of one (sub-)environment.
+
+    Raises:
+        InvalidSetting: not an environment.
+    """
+    if isinstance(env, gym.vector.VectorEnv):
+        return env.single_observation_space, env.single_action_space
+    if isinstance(env, gym.Env):
+        return env.observation_space, env.action_space
+    raise InvalidSetting(f"env={env!r} must be an environment, such as gym.make('FrozenLake-PGP-v0').")
+
+
+def as_batch(space: gym.Space[Any], observation: Any) -> tuple[NDArray[Any], bool]:
+    """Rows ``(n, ...)``, and whether they are of one observation of the space instead of a batch."""
+    if is_single(space, observation):
+        return np.asarray(as_row(space, observation))[None], True
+    return as_rows(space, observation), False
+
+
+def is_single(space: gym.Space[Any], observation: Any) -> bool:
+    """Whether this is one observation of the space, and not a batch of them, to judge by its shape."""
+    if isinstance(space, gym.spaces.Tuple):
+        return is_single(space.spaces[0], observation[0])
+    return np.ndim(observation) == len(space.shape or ())
+
+
+def one_action(space: gym.Space[Any], actions: NDArray[Any]) -> Any:
+    """The only action of a batch of one, as scalar environments take it."""
+    return int(actions[0]) if isinstance(space, gym.spaces.Discrete) else np.asarray(actions[0])

@@ -1,27 +1,97 @@
-"""Batches in, pseudo-rewards out: the engine that ``TrackOccupancy`` and its vector twin share."""
+"""Batches in, pseudo-rewards out: the one place where a stack of wrappers and whoever learns on it meet.
+
+Wrappers, scalar and vector, record steps and hand batches over; a :class:`Tracker` fits λ̂, turns it into the
+pseudo-rewards of the penalized problem, and lets penalties follow. It knows no environment. An agent finds it by
+:func:`find_tracker`, reads what it needs, and acts within ``with tracker.acting(log_prob=...)``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from copy import copy, deepcopy
-from dataclasses import replace
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from constrained_maxent.errors import CheckpointMismatch, InvalidData, InvalidSetting
-from constrained_maxent.functionals import Functional, LinearCost
-from constrained_maxent.functionals.linear import CostFunction
-from constrained_maxent.occupancy import OccupancyEstimator, Weighting
+from constrained_maxent.errors import (
+    CheckpointMismatch,
+    InvalidData,
+    InvalidSetting,
+    MissingTracker,
+    UnplannedRun,
+)
+from constrained_maxent.functionals import Functional
+from constrained_maxent.functionals.base import Source
+from constrained_maxent.occupancy.base import OccupancyEstimator
+from constrained_maxent.occupancy.weighting import Weighting
 from constrained_maxent.penalties import Penalty
-from constrained_maxent.problem import Constraint, Evaluation, Problem, PseudoReward
-from constrained_maxent.types import Batch, FloatArray, IntArray, Points, as_array, require_finite
-from constrained_maxent.wrappers.states import LogProb
+from constrained_maxent.problem import Constraint, Problem, ProblemValue, RewardFunction
+from constrained_maxent.schedules import Geometric
+from constrained_maxent.types import Batch, FloatArray, IntArray, Points, as_array, check_count, require_finite
 
 Pairing = Literal["split", "same", "previous"]
 """Which estimate goes with which reward: fitted on the batch's first half and used on its second (the paper's
 Algorithm 1), fitted on the whole batch and handed over at its end, or fitted on the batch before and live."""
+
+LogProb = Callable[[NDArray[Any], NDArray[Any]], ArrayLike]
+"""log π(a|s) [nats], ``(n,)``, of recorded observations and actions, ``(n, ...)`` each."""
+
+NEW_BATCH = "new_batch"
+"""``reset(options={NEW_BATCH: True})`` forgets the batch under way: for an agent whose policy has just changed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a batch ended with. ``info["batch"]`` has the same, by the same names.
+
+    Attributes:
+        iteration: number of the batch, from 0.
+        episodes: trajectories in it.
+        steps: steps in it.
+        episode_count: whole episodes that they stand for.
+        objective: F(λ̂); ``None`` without an objective, or without an estimate yet.
+        constraints: R(λ̂) by name; satisfied where ≤ 0.
+        multipliers: ℒ'(R) by name.
+        penalty: Σ ℒ(R).
+        discount: γ of the occupancy.
+        pseudo_rewards: of each trajectory, ``(n_steps,)``.
+        weights: w_t of each trajectory's steps, ``(n_steps,)``.
+        ready: of each trajectory, whether its pseudo-rewards belong to the gradient of the policy that acted.
+        sub_environments: where each trajectory ran.
+        started_ago: for each trajectory, how many calls of ``step`` before the last one its first action was taken.
+        whole_episodes: whether the trajectories are whole episodes, and not fragments.
+    """
+
+    iteration: int
+    episodes: int
+    steps: int
+    episode_count: float
+    objective: float | None
+    constraints: Mapping[str, float]
+    multipliers: Mapping[str, float]
+    penalty: float
+    discount: float
+    pseudo_rewards: list[FloatArray]
+    weights: list[FloatArray]
+    ready: list[bool]
+    sub_environments: list[int]
+    started_ago: list[int]
+    whole_episodes: bool
+
+    def to_info(self) -> dict[str, Any]:
+        """Plain data, as ``info["batch"]`` carries it."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """The planned end of a run, counted from its beginning."""
+
+    unit: Literal["iterations", "timesteps"]
+    amount: int
 
 
 class Tracker:
@@ -31,86 +101,100 @@ class Tracker:
         estimator: bound to the spaces already.
         weighting: discount weights and scale.
         pairing: see :data:`Pairing`.
+        policy_log_prob: log π(a|s) of the policy that acts where no agent says it by ``acting``, for estimates
+            λ̂(s,a) = d̂(s)·π(a|s); ``None`` where unknown.
+        suggestions: hyperparameters that suit this problem, by their names in ``PGPSettings``: what the -PGP- ids
+            suggest to ``PGP``.
 
     Attributes:
         problem: objective and constraints, which the wrappers above ``TrackOccupancy`` declare.
         iteration: batches closed so far.
+        timesteps: steps taken so far, all sub-environments together.
         live: the pseudo-reward of the latest fit, ``None`` before the first.
         live_is_ready: whether ``live`` belongs to the gradient of the policy that acts now.
-        cost_sources: where each recorded cost comes from: a key of ``info``, or a function.
+        sources: where each observed quantity comes from, by the name that it is recorded under.
         last_batch: the batch closed last.
-        agent_defaults: hyperparameters that suit this problem, by their names in ``PGPSettings``: what the -PGP- ids
-            suggest to ``PGP``.
-        policy_log_prob: log π(a|s) of the policy that acts, for estimates λ̂(s,a) = d̂(s)·π(a|s); ``None`` where
-            unknown. Called once with every step, with the rows recorded for it; an agent that keeps pre-squashing
-            actions may put a function here that returns what it knows of the actions it has just sampled. Change it
-            only where a batch begins.
-        refit: how λ̂ takes a batch, for an agent that knows better than ``estimator.fit``, which is asked where this is
-            ``None``. It changes ``estimator``, or leaves it as it is to hold the pseudo-rewards fixed.
+        last_report: what it ended with.
+        generation: changes where the steps under way are to be forgotten; recording wrappers look at it.
     """
 
-    def __init__(self, estimator: OccupancyEstimator, weighting: Weighting, *, pairing: Pairing) -> None:
+    def __init__(
+        self,
+        estimator: OccupancyEstimator,
+        weighting: Weighting,
+        *,
+        pairing: Pairing,
+        policy_log_prob: LogProb | None = None,
+        suggestions: Mapping[str, Any] | None = None,
+    ) -> None:
         if pairing not in get_args(Pairing):
             raise InvalidSetting(f"pairing={pairing!r} must be one of {', '.join(get_args(Pairing))}.")
         self.estimator = estimator
-        self._unfitted = deepcopy(estimator)
         self.weighting = weighting
         self.pairing = pairing
+        self.suggestions = dict(suggestions or {})
         self.problem = Problem()
         self.iteration = 0
-        self.live: PseudoReward | None = None
+        self.timesteps = 0
+        self.live: RewardFunction | None = None
         self.live_is_ready = False
-        self.cost_sources: dict[str, str | CostFunction] = {}
+        self.sources: dict[str, Source] = {}
         self.last_batch: Batch | None = None
-        self.policy_log_prob: LogProb | None = None
-        self.refit: Callable[[Batch], object] | None = None
-        self.agent_defaults: dict[str, Any] = {}
-        self._evaluation: Evaluation | None = None
+        self.last_report: Report | None = None
+        self.generation = 0
+        self._log_prob = policy_log_prob
+        self._value: ProblemValue | None = None
+        self._plan: _Plan | None = None
         self._half_is_fitted = False
         self._is_open = True
+        self._is_acting = False
+        self._is_frozen = False
+        self._has_warned = False
 
     # Declarations, by the wrappers above.
 
     def set_objective(self, objective: Functional) -> None:
-        """Declare the objective, before the first reset."""
-        self._require_open()
-        self._require_fit(objective)
-        self.problem.set_objective(objective)
+        """Declare the objective, before the first reset. A functional that is known to be convex only is refused."""
+        functional = self._declared("objective", objective)
+        if functional.curvature == "convex":
+            raise InvalidSetting(
+                f"objective={type(functional).__name__} is convex, and a maximum of it is no convex problem: maximize "
+                "a concave functional, for example -1.0 times this one."
+            )
+        self.problem.set_objective(functional)
 
     def add_constraint(self, name: str, functional: Functional, penalty: Penalty) -> None:
-        """Declare a constraint, before the first reset. A cost that is a function is recorded under ``<name>()``."""
-        self._require_open()
-        self._require_fit(functional)
-        sources: dict[str, str | CostFunction] = {}
-        if isinstance(functional, LinearCost) and functional.observed is not None:
-            observed = functional.observed
-            # The parentheses keep functions apart from keys of info of the same name.
-            key = observed if isinstance(observed, str) else f"{name}()"
-            functional, sources = replace(functional, cost=key), {key: observed}
+        """Declare a constraint, before the first reset. A functional that is known to be concave only is refused."""
+        functional = self._declared(name, functional)
+        if functional.curvature == "concave":
+            raise InvalidSetting(
+                f"The functional {type(functional).__name__} of the constraint {name!r} is concave: F(λ) ≤ limit is a "
+                "convex constraint for convex functionals only."
+            )
         self.problem.add_constraint(name, Constraint(functional, penalty))
-        self.cost_sources |= sources
 
-    def _require_open(self) -> None:
+    def _declared(self, name: str, functional: Functional) -> Functional:
+        """The functional under the names that its observed quantities are recorded by."""
         if not self._is_open:
             raise InvalidSetting(
                 "Objective and constraints are declared before the first reset(): wrap first, then reset."
             )
-
-    def _require_fit(self, functional: Functional) -> None:
-        if getattr(functional, "smoothing", 1.0) == 0.0:
-            raise InvalidSetting(
-                f"smoothing=0 makes the pseudo-reward of {type(functional).__name__} infinite in cells never seen: "
-                "give a smoothing above 0."
-            )
+        if not isinstance(functional, Functional):
+            raise InvalidSetting(f"The functional of {name!r} is {functional!r}: give a functionals.Functional.")
+        functional.require_trainable()
         shape = self.estimator.table_shape()
         if shape is not None:
             functional.check(*shape)
         self._require_same_angles(functional)
+        functional, sources = functional.observing(name)
+        for key, source in sources.items():
+            if self.sources.setdefault(key, source) is not source and self.sources[key] != source:
+                raise InvalidSetting(f"Two terms record different things under {key!r}: give one another name=.")
+        return functional
 
     def _require_same_angles(self, functional: Functional) -> None:
         """Of two densities over different circles, one has mass where the other has none."""
-        ours = getattr(self.estimator, "periodic", None)
-        theirs = getattr(getattr(functional, "reference", None), "periodic", None)
+        ours, theirs = self.estimator.periodic_coordinates, functional.periodic
         if ours is not None and theirs is not None and set(ours) != set(theirs):
             raise InvalidData(
                 f"The reference has the angles periodic={sorted(theirs)}, the estimator periodic={sorted(ours)}: "
@@ -121,27 +205,118 @@ class Tracker:
         """The environment is in use: nothing more can be declared."""
         self._is_open = False
 
+    # The agent's side.
+
+    @property
+    def takes_log_prob(self) -> bool:
+        """Whether λ̂ is a density that log π of the policy that acts makes one of states and actions."""
+        return self.estimator.table_shape() is None
+
+    @property
+    def knows_log_prob(self) -> bool:
+        """Whether anybody says log π of the policy that acts."""
+        return self._log_prob is not None
+
+    @contextmanager
+    def acting(self, *, log_prob: LogProb | None = None) -> Iterator[None]:
+        """While an agent acts: λ̂(s,a) = d̂(s)·π(a|s) with its own log π. What was known before is put back after.
+
+        Args:
+            log_prob: log π(a|s) of recorded observations and actions, called once with the rows of every step; an
+                agent that keeps pre-squashing actions may return what it knows of those that it has just sampled.
+                ``None`` leaves what ``TrackOccupancy(policy_log_prob=)`` says.
+
+        Raises:
+            InvalidSetting: another agent is acting.
+        """
+        if self._is_acting:
+            raise InvalidSetting("An agent is acting on this environment already: leave its acting() first.")
+        before, self._is_acting = self._log_prob, True
+        self._log_prob = before if log_prob is None else log_prob
+        try:
+            yield
+        finally:
+            self._log_prob, self._is_acting = before, False
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Within it batches are scored and reported, but nothing is learnt from them: λ̂, multipliers and counts stay.
+
+        The batch under way is forgotten, at the beginning and at the end, so that the environment has to be reset
+        after it.
+        """
+        kept = {name: getattr(self, name) for name in ("iteration", "timesteps", "last_batch", "last_report")}
+        was_frozen, self._is_frozen = self._is_frozen, True
+        self._forget_steps()
+        try:
+            yield
+        finally:
+            self._is_frozen = was_frozen
+            for name, value in kept.items():
+                setattr(self, name, value)
+            self._forget_steps()
+
+    def _forget_steps(self) -> None:
+        self.generation += 1
+        self.restart_batch()
+
+    def announce(
+        self, *, iterations: int | None = None, timesteps: int | None = None, replace_plan: bool = False
+    ) -> None:
+        """Say where the run is planned to end, counted from its beginning: there ``progress``, and schedules, reach 1.
+
+        The first announcement holds, so that a run in parts is what one run would be; a later one changes nothing
+        unless it is to replace the plan.
+
+        Args:
+            iterations: batches of the whole run, or
+            timesteps: its steps, all sub-environments together.
+            replace_plan: whether it goes before what was announced earlier.
+
+        Raises:
+            InvalidSetting: not exactly one of the two, or not a whole number of at least 1.
+        """
+        if (iterations is None) == (timesteps is None):
+            raise InvalidSetting("Announce one of iterations= and timesteps=.")
+        unit: Literal["iterations", "timesteps"] = "iterations" if timesteps is None else "timesteps"
+        amount = check_count(unit, iterations if timesteps is None else timesteps)
+        if self._plan is None or replace_plan:
+            self._plan = _Plan(unit, amount)
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether the end of the run is known."""
+        return self._plan is not None
+
+    @property
+    def progress(self) -> float:
+        """Share of the planned run that is over, from 0 to 1; 0 as long as nobody has announced its end."""
+        if self._plan is None:
+            return 0.0
+        done: int = getattr(self, self._plan.unit)
+        return min(done, self._plan.amount) / self._plan.amount
+
     # Steps.
 
     def log_probs(self, observations: NDArray[Any], actions: NDArray[Any]) -> FloatArray | None:
         """Log π of one step's actions, ``(n,)``; ``None`` where the policy is unknown.
 
         Raises:
-            InvalidData, NonFiniteValue: ``policy_log_prob`` does not return one finite number per row.
+            InvalidData, NonFiniteValue: log π is not one finite number per row.
         """
-        if self.policy_log_prob is None:
+        if self._log_prob is None:
             return None
-        log_probs = as_array("policy_log_prob(...)", self.policy_log_prob(observations, actions), np.float64)
+        log_probs = as_array("log_prob(...)", self._log_prob(observations, actions), np.float64)
         if log_probs.shape != (len(observations),):
-            raise InvalidData(f"policy_log_prob must return shape ({len(observations)},), got {log_probs.shape}.")
-        require_finite("policy_log_prob(...)", log_probs)
+            raise InvalidData(f"log_prob must return shape ({len(observations)},), got {log_probs.shape}.")
+        require_finite("log_prob(...)", log_probs)
         return log_probs
 
     def points(
         self,
         observations: NDArray[Any],
         actions: NDArray[Any],
-        costs: Mapping[str, FloatArray],
+        observed: Mapping[str, FloatArray],
         states: NDArray[Any] | None,
         log_probs: FloatArray | None,
     ) -> Points:
@@ -149,7 +324,7 @@ class Tracker:
         known: dict[str, Any] = {} if states is None else {"states": states}
         if log_probs is not None:
             known["log_probs"] = log_probs
-        return self.estimator.points(observations, actions, costs, **known)
+        return self.estimator.points(observations, actions, observed, **known)
 
     # Batches.
 
@@ -158,61 +333,86 @@ class Tracker:
         self._fit(first_half)
         self._half_is_fitted = self.live_is_ready = True
 
-    def close(self, batch: Batch, *, n_first: int) -> dict[str, Any]:
+    def close(
+        self, batch: Batch, *, n_first: int, sub_environments: list[int], started_ago: list[int], whole_episodes: bool
+    ) -> Report:
         """End a batch: fit, evaluate, hand over the rewards, let penalties follow.
 
         Args:
             batch: the trajectories, in the order in which they started.
             n_first: how many of them are the first half; only pairing ``split`` asks.
-
-        Returns:
-            ``info["batch"]``: iteration, episodes (trajectories), steps, episode_count (whole
-            episodes that they stand for), objective, constraints (R by name), multipliers (ℒ' by name),
-            penalty, discount; and one entry per trajectory in each of the lists ``pseudo_rewards``, ``ready`` and
-            ``weights`` (w_t of each step).
+            sub_environments, started_ago, whole_episodes: for the report.
         """
         try:
-            return self._close(batch, n_first)
+            rewards, ready = self._close(batch, n_first)
         finally:
             self.restart_batch()
-
-    def _close(self, batch: Batch, n_first: int) -> dict[str, Any]:
-        if self.pairing == "previous":
-            rewards = self.rewards_of(batch)
-            ready = [self.live is not None] * len(batch)
-            evaluation = self._fit(batch)
-        else:
-            if self.pairing == "same":
-                self._fit(batch)
-            elif not self._half_is_fitted:
-                self._fit(batch.take(0, n_first))
-            assert self._evaluation is not None
-            evaluation = self._evaluation
-            rewards = self.rewards_of(batch)
-            ready = [self.pairing == "same" or i >= n_first for i in range(len(batch))]
-        report = {
-            "iteration": self.iteration,
-            "episodes": len(batch),
-            "steps": batch.n_steps,
-            "episode_count": batch.n_episodes,
-            "objective": evaluation.objective,
-            "constraints": dict(evaluation.constraints),
-            "multipliers": {
-                name: constraint.penalty.slope(evaluation.constraints[name])
-                for name, constraint in self.problem.constraints.items()
-            },
-            "penalty": evaluation.penalty,
-            "discount": self.weighting.discount,
-            # Lists, not arrays: Gymnasium's vector environments stack arrays of info and fail on unequal lengths.
-            "pseudo_rewards": batch.split(rewards),
-            "ready": ready,
-            "weights": batch.split(batch.weights),
-        }
-        self.iteration += 1
+        value = self._value if self._value is not None else ProblemValue(None, {}, 0.0)
         self.last_batch = batch
-        if self.problem.update_penalties(evaluation):
-            self._refresh()
-        return report
+        self.last_report = Report(
+            iteration=self.iteration,
+            episodes=len(batch),
+            steps=batch.n_steps,
+            episode_count=batch.n_episodes,
+            objective=value.objective,
+            constraints=dict(value.constraints),
+            multipliers={
+                name: self.problem.constraints[name].penalty.slope(r) for name, r in value.constraints.items()
+            },
+            penalty=value.penalty,
+            discount=self.weighting.discount,
+            pseudo_rewards=batch.split(rewards),
+            weights=batch.split(batch.weights),
+            ready=ready,
+            sub_environments=sub_environments,
+            started_ago=started_ago,
+            whole_episodes=whole_episodes,
+        )
+        self.iteration += 1
+        if not self._is_frozen:
+            self._warn_without_plan()
+            self.problem.update_penalties(value, self.progress)
+            assert self.live is not None
+            self.live = self.live.with_coefficients(self.problem.terms(value))
+        return self.last_report
+
+    def _close(self, batch: Batch, n_first: int) -> tuple[FloatArray, list[bool]]:
+        if self.pairing == "previous":
+            rewards, ready = self.rewards_of(batch), [self.live is not None] * len(batch)
+            self._fit(batch)
+            return rewards, ready
+        if self.pairing == "same":
+            self._fit(batch)
+        elif not self._half_is_fitted:
+            self._fit(batch.take(0, n_first))
+        return self.rewards_of(batch), [self.pairing == "same" or i >= n_first for i in range(len(batch))]
+
+    def _fit(self, batch: Batch) -> None:
+        if not self._is_frozen:
+            self.estimator.fit(batch, progress=self.progress)
+            self._evaluate()
+
+    def _evaluate(self) -> None:
+        measure = self.estimator.measure()
+        self._value = self.problem.evaluate(measure)
+        self.live = self.problem.reward_function(measure, self._value)
+
+    def _warn_without_plan(self) -> None:
+        if self._plan is not None or self._has_warned:
+            return
+        penalties = [constraint.penalty for constraint in self.problem.constraints.values()]
+        scheduled = [f"penalty {type(penalty).__name__}" for penalty in penalties if penalty.has_schedule]
+        if any(isinstance(value, Geometric) for value in self.estimator.get_params().values()):
+            scheduled.append(f"estimator {type(self.estimator).__name__}")
+        if scheduled:
+            self._has_warned = True
+            warnings.warn(
+                f"Schedules ({', '.join(scheduled)}) run over the progress of the run, and nobody has said where it "
+                "ends: they stay where they begin. Give gym.make(..., iterations=), or call "
+                "find_tracker(env).announce(iterations=) or announce(timesteps=).",
+                UnplannedRun,
+                stacklevel=2,
+            )
 
     def restart_batch(self) -> None:
         """The batch under way is forgotten: its second half has no estimate of its own any more."""
@@ -235,20 +435,6 @@ class Tracker:
             return float(lengths.sum()) / horizon
         return max(float(np.count_nonzero(starts == 0)), 1.0)
 
-    def _fit(self, batch: Batch) -> Evaluation:
-        if self.refit is None:
-            self.estimator.fit(batch)
-        else:
-            self.refit(batch)
-        return self._refresh()
-
-    def _refresh(self) -> Evaluation:
-        """Recompute the live pseudo-reward from the estimate and the penalties as they are now."""
-        measure = self.estimator.measure()
-        self._evaluation = self.problem.evaluate(measure)
-        self.live = self.problem.pseudo_reward(measure, self._evaluation)
-        return self._evaluation
-
     def rewards_of(self, batch: Batch) -> FloatArray:
         """Live pseudo-rewards of every step, ``(n_steps,)``; zeros before the first fit."""
         if self.live is None:
@@ -259,30 +445,18 @@ class Tracker:
             parts = self.live.at(self.estimator.points_of(batch))
         return sum(parts.values(), np.zeros(batch.n_steps))
 
-    def fit_afresh(self, batch: Batch) -> Evaluation:
-        """Forget what λ̂ learnt, memory included, fit it to this batch alone, and evaluate; penalties stay."""
-        self.estimator = deepcopy(self._unfitted).fit(batch)
-        evaluation = self._refresh()
-        self.restart_batch()
-        return evaluation
-
-    def twin(self) -> Tracker:
-        """Another engine of the same problem, with a copy of the estimate and penalties of its own."""
-        twin = copy(self)
-        twin.estimator = deepcopy(self.estimator)
-        twin.problem = Problem(self.problem.objective, dict(self.problem.constraints))
-        twin.refit = twin.policy_log_prob = twin.last_batch = None
-        return twin
-
     # Checkpoints.
 
     def state_dict(self) -> dict[str, Any]:
-        """What continues a run at a batch's end: estimate, multipliers, iteration. Plain data and arrays."""
+        """What continues a run at a batch's end: estimate, multipliers, counts, plan. Plain data and arrays."""
+        penalties = self._penalty_states()
         return {
             "estimator": self.estimator.state_dict(),
-            "penalties": {name: state for name, state in self._penalty_states().items() if state},
+            "penalties": {name: state for name, state in penalties.items() if state},
             "terms": list(self.problem.term_names),
             "iteration": self.iteration,
+            "timesteps": self.timesteps,
+            "plan": None if self._plan is None else {self._plan.unit: self._plan.amount},
         }
 
     def _penalty_states(self) -> dict[str, dict[str, float]]:
@@ -313,14 +487,56 @@ class Tracker:
                 raise CheckpointMismatch(
                     f"The checkpoint's penalty of {name!r} does not fit this environment's: {error}"
                 ) from error
+        plan = None if state["plan"] is None else _Plan(*next(iter(state["plan"].items())))
         try:
             self.estimator.load_state_dict(state["estimator"])
         except InvalidData as error:
             raise CheckpointMismatch(f"The checkpoint's occupancy does not fit this environment: {error}") from error
         for name, penalty in penalties.items():
             self.problem.constraints[name] = replace(self.problem.constraints[name], penalty=penalty)
-        self.iteration = int(state["iteration"])
-        self.live = self._evaluation = None
+        self.iteration, self.timesteps = int(state["iteration"]), int(state["timesteps"])
+        self._plan = plan
+        self.live = self._value = None
         if self.estimator.is_fitted:
-            self._refresh()
-        self.restart_batch()
+            self._evaluate()
+        self._forget_steps()
+
+
+def find_tracker(env: object) -> Tracker:
+    """The tracker of the nearest ``TrackOccupancy`` in a stack of wrappers, scalar or vector.
+
+    Args:
+        env: an environment; layers are followed by their attribute ``env``.
+
+    Raises:
+        MissingTracker: there is none, or each copy in a vector environment has one of its own.
+    """
+    layer: Any = env
+    while layer is not None:
+        tracker = getattr(layer, "__dict__", {}).get("tracker")
+        if isinstance(tracker, Tracker):
+            return tracker
+        inner = getattr(layer, "__dict__", {}).get("env")
+        if inner is None and _copies_have_trackers(layer):
+            raise MissingTracker(
+                f"Every copy in {env} has an occupancy estimate of its own, and no agent can follow many. Wrap the "
+                "vector environment instead: wrappers.constrain(gym.make_vec(...)); for the ids of this package, leave "
+                "out vectorization_mode."
+            )
+        layer = inner
+    raise MissingTracker(
+        f"There is no TrackOccupancy in {env}: wrap it first, for example by "
+        "wrappers.constrain(env, episodes_per_batch=8)."
+    )
+
+
+def _copies_have_trackers(layer: Any) -> bool:
+    """Whether the copies that a vector environment manages are stacks with trackers, as far as can be seen here."""
+    copies = getattr(layer, "envs", None) or []
+    for copy in copies:
+        try:
+            find_tracker(copy)
+        except MissingTracker:
+            continue
+        return True
+    return False

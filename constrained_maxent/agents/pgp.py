@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
 from os import PathLike
 from typing import Any, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from constrained_maxent.agents import checkpoints
-from constrained_maxent.agents.acting import as_batch, choose, one_action
-from constrained_maxent.agents.advantages import advantages_and_returns
-from constrained_maxent.agents.averaging import PolicyAverage
 from constrained_maxent.agents.critic import Critic
-from constrained_maxent.agents.natural import NaturalGradient
-from constrained_maxent.agents.normalized import NormalizedGradient
 from constrained_maxent.agents.policies import CategoricalMLP, Policy, TabularSoftmax, is_table, make_policy
-from constrained_maxent.agents.progress import Progress
-from constrained_maxent.agents.reports import Callback, IterationReport, asks_to_stop
-from constrained_maxent.agents.returns import standardized
-from constrained_maxent.agents.rollouts import Collector, Environment, Rollout, derived_seed, find_tracker
-from constrained_maxent.agents.settings import PGPSettings, complete
-from constrained_maxent.agents.updates import update_policy
+from constrained_maxent.agents.reports import IterationReport, Progress
+from constrained_maxent.agents.returns import advantages_and_returns, standardized
+from constrained_maxent.agents.rollouts import Collector, Rollout, derived_seed
+from constrained_maxent.agents.settings import Hyperparameters, PGPSettings, complete
+from constrained_maxent.agents.updates import NaturalGradient, NormalizedGradient, PolicyAverage, update_policy
 from constrained_maxent.errors import InvalidSetting, UnsupportedSpace
 from constrained_maxent.schedules import Geometric
-from constrained_maxent.types import FloatArray, check_count
+from constrained_maxent.spaces import Environment, as_batch, one_action
+from constrained_maxent.types import FloatArray, check_count, is_number
+
+Callback = Callable[["PGP", IterationReport], bool | None]
+"""Called after every iteration with the agent and its report; returning False ends the training."""
 
 
 class PGP:
@@ -76,22 +78,23 @@ class PGP:
         self.iteration = 0
         self.timesteps = 0
         self._collector = Collector(env)
+        self._tracker = self._collector.tracker
         self._rng = np.random.default_rng(self.seed)
         # Acting in between must not change what is learnt.
         self._predict_rng = np.random.default_rng((self.seed, 1))
         self._updates = 0  # batches that the policy took
+        self._progress = 0.0  # of the run, where the batch under way began
         self._center: list[torch.Tensor] = []  # of the proximal term, one for each parameter; empty without one
         self._goes_on = False  # whether the collector is inside episodes that the next batch continues
         self._build()
 
     def _build(self) -> None:
         settings, collector = self.settings, self._collector
-        tracker = find_tracker(self.env)
         spaces = collector.observation_space, collector.action_space
         table = is_table(*spaces, kind=settings.policy)
         # What is suggested suits the usual kind of policy, not the other one.
         is_usual = table == is_table(*spaces, kind="auto")
-        suggestions = tracker.agent_defaults if tracker is not None and is_usual else {}
+        suggestions = self._tracker.suggestions if is_usual else {}
         self.hyperparameters = complete(settings, suggestions, is_table=table)
         chosen = self.hyperparameters
         with torch.random.fork_rng(devices=[]):
@@ -123,8 +126,7 @@ class PGP:
         kind, rate = self.hyperparameters.optimizer, self.hyperparameters.learning_rate
         if kind == "natural":
             assert isinstance(self.learner, TabularSoftmax), "settings were checked"
-            tracker = find_tracker(self.env)
-            return NaturalGradient(self.learner, tracker, lr=rate, damping=self.hyperparameters.damping)
+            return NaturalGradient(self.learner, self._tracker, lr=rate, damping=self.hyperparameters.damping)
         if kind == "adam":
             # Fused: each parameter in one pass, instead of a dozen.
             return torch.optim.Adam(self.learner.parameters(), lr=rate, fused=True)
@@ -138,18 +140,21 @@ class PGP:
         total_timesteps: int | None = None,
         *,
         iterations: int | None = None,
+        planned: int | None = None,
         callback: Callback | None = None,
         progress_bar: bool = False,
     ) -> Self:
         """Train until at least so many further steps, or exactly so many further iterations, are done.
 
-        The -PGP- ids' schedules (of the penalty, the memory and the step size) run over the ``iterations`` that
-        ``gym.make`` or ``gym.make_vec`` is given, else over those of the preset (10,000 on the grid): they do not know
-        what is asked for here. Give ``make`` the number that you train.
+        Schedules (of penalty, memory and step size) run over the progress of the whole run. The first call announces
+        its end, unless ``gym.make(..., iterations=)`` or another agent has; a later call leaves it where it is. So a
+        run in parts, ``learn(iterations=10, planned=500)`` in a loop for example, is what one run would be.
 
         Args:
             total_timesteps: environment steps to add, all sub-environments together; the last batch is finished.
             iterations: batches to add, a whole number.
+            planned: length of the whole run from its beginning, in the unit of the amount, where it is not what is
+                added now; it replaces what was announced before.
             callback: called after every iteration; returning False ends the training.
             progress_bar: show time left, entropy and constraint values.
 
@@ -157,30 +162,38 @@ class PGP:
             The agent itself.
 
         Raises:
-            InvalidSetting: not exactly one of the two, below 0, or not a whole number of iterations; or an environment
-                that is not wrapped.
+            InvalidSetting: not exactly one of the two, below 0, or not a whole number of iterations.
             NonFiniteValue: the policy diverged; the last step is not taken.
         """
         if (total_timesteps is None) == (iterations is None):
             raise InvalidSetting("Give one of total_timesteps= and iterations=.")
+        unit = "iterations" if total_timesteps is None else "timesteps"
         name = "iterations" if total_timesteps is None else "total_timesteps"
         amount = iterations if total_timesteps is None else total_timesteps
-        if isinstance(amount, bool) or not isinstance(amount, (int, float, np.number)) or not 0 <= amount < math.inf:
+        if not (is_number(amount) and 0 <= amount < math.inf):
             raise InvalidSetting(f"{name}={amount!r} must be a number of at least 0.")
         if iterations is not None and amount % 1:
             raise InvalidSetting(f"iterations={amount!r} must be a whole number: batches are taken as a whole.")
-        done, begun = 0, self.iteration if total_timesteps is None else self.timesteps
+        begun = getattr(self, "iteration" if total_timesteps is None else "timesteps")
+        if planned is not None:
+            self._tracker.announce(**{unit: check_count("planned", planned)}, replace_plan=True)
+        elif amount > 0:
+            self._tracker.announce(**{unit: begun + math.ceil(amount)})
+        done = 0
         self._goes_on = False
         with Progress(math.ceil(amount), enabled=progress_bar) as progress:
             while done < amount:
                 report = self._iterate()
                 done = (report.iteration if total_timesteps is None else report.timesteps) - begun
                 progress.update(done, objective=report.objective, constraints=report.constraints)
-                if callback is not None and asks_to_stop(callback(self, report)):
-                    break
+                if callback is not None:
+                    answer = callback(self, report)
+                    if answer is not None and not answer:  # no answer is no reason to stop
+                        break
         return self
 
     def _iterate(self) -> IterationReport:
+        self._progress = self._tracker.progress
         if not self._goes_on:
             self._collector.restart(seed=self._reset_seed())
         natural = self.optimizer if isinstance(self.optimizer, NaturalGradient) else None
@@ -190,7 +203,7 @@ class PGP:
         if natural is not None and len(rollout.rows):
             natural.after_batch(rollout)
         # Whole episodes: the next batch starts afresh, with the new policy from its first step on.
-        self._goes_on = not rollout.report["whole_episodes"]
+        self._goes_on = not rollout.report.whole_episodes
         self.timesteps += rollout.n_steps
         self.iteration += 1
         gradient_norm, critic_loss = self._update(rollout) if len(rollout.rows) else (0.0, None)
@@ -198,10 +211,10 @@ class PGP:
         return IterationReport(
             iteration=self.iteration,
             timesteps=self.timesteps,
-            objective=report["objective"],
-            constraints=report["constraints"],
-            multipliers=report["multipliers"],
-            penalty=report["penalty"],
+            objective=report.objective,
+            constraints=report.constraints,
+            multipliers=report.multipliers,
+            penalty=report.penalty,
             gradient_norm=gradient_norm,
             critic_loss=critic_loss,
         )
@@ -238,12 +251,11 @@ class PGP:
         return norm, critic_loss
 
     def _learning_rate(self) -> float:
-        """η of this iteration."""
+        """η of this iteration, which stands where the run stood when its batch began."""
         chosen = self.hyperparameters
-        if chosen.final_learning_rate is None or chosen.decay_iterations is None:
+        if chosen.final_learning_rate is None:
             return chosen.learning_rate
-        schedule = Geometric(chosen.learning_rate, chosen.final_learning_rate, chosen.decay_iterations)
-        return schedule.at(self.iteration - 1)
+        return Geometric(chosen.learning_rate, chosen.final_learning_rate).at(self._progress)
 
     def _reset_seed(self) -> int:
         return derived_seed(self.seed, self.iteration)
@@ -261,8 +273,12 @@ class PGP:
             Action and ``None``, as Stable-Baselines3's policies do.
         """
         rows, single = as_batch(self._collector.observation_space, observation)
-        actions = choose(self.policy, rows, None if deterministic else self._predict_rng)
+        actions = self._choose(rows, None if deterministic else self._predict_rng)
         return (one_action(self._collector.action_space, actions) if single else actions), None
+
+    def _choose(self, rows: NDArray[Any], rng: np.random.Generator | None) -> NDArray[Any]:
+        policy = self.policy
+        return policy.to_env(policy.mode(rows) if rng is None else policy.sample(rows, rng))
 
     @property
     def is_tabular(self) -> bool:
@@ -281,9 +297,53 @@ class PGP:
 
     # Checkpoints.
 
+    def state_dict(self) -> dict[str, Any]:
+        """What the agent has learnt, counts and will draw: numbers, strings and tensors in dicts."""
+        return {
+            "iteration": self.iteration,
+            "timesteps": self.timesteps,
+            "updates": self._updates,
+            "learner": self.learner.state_dict(),
+            "average": None if self._average is None else self._average.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "center": dict(enumerate(self._center)),
+            "critic": None if self.critic is None else self.critic.state_dict(),
+            "critic_optimizer": None if self.critic is None else self.critic.optimizer.state_dict(),
+            # The generator's state has integers of 128 bits, which JSON can hold.
+            "random": json.dumps(self._rng.bit_generator.state),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Put back what ``state_dict`` of an agent with the same hyperparameters and spaces returned.
+
+        Raises:
+            KeyError, ValueError, RuntimeError: parts are missing or have other shapes.
+        """
+        self.learner.load_state_dict(state["learner"])
+        self.learner.changed()
+        if self._average is not None:
+            self._average.load_state_dict(state["average"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.critic is not None:
+            self.critic.load_state_dict(state["critic"])
+            self.critic.optimizer.load_state_dict(state["critic_optimizer"])
+        self._rng.bit_generator.state = json.loads(state["random"])
+        parameters, stored = list(self.learner.parameters()), state["center"]
+        if stored and [stored[i].shape for i in range(len(stored))] != [parameter.shape for parameter in parameters]:
+            raise ValueError("The center of the proximal term has other shapes than the policy.")
+        self._center = [stored[i].to(parameters[i].device, parameters[i].dtype) for i in range(len(stored))]
+        self._updates = int(state["updates"])
+        self.iteration, self.timesteps = int(state["iteration"]), int(state["timesteps"])
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write a checkpoint, atomically: the agent with its random state, the occupancy estimate, the multipliers."""
-        checkpoints.save(path, self)
+        arguments = {
+            "settings": json.dumps(asdict(self.settings)),
+            # As they turned out: the environment's suggestions may have changed when it is loaded.
+            "hyperparameters": json.dumps(asdict(self.hyperparameters)),
+            "seed": self.seed,
+        }
+        checkpoints.save(path, self, arguments=arguments)
 
     @classmethod
     def load(cls, path: str | PathLike[str], env: Environment, *, device: str | None = None) -> Self:
@@ -298,4 +358,16 @@ class PGP:
             DamagedCheckpoint: the file is truncated or no checkpoint.
             CheckpointMismatch: it belongs to another environment, or to a version that this one cannot read.
         """
-        return checkpoints.load(path, env, cls, device=device)
+        content = checkpoints.read(path, env, cls.__name__)
+        with checkpoints.DamageNamed(path):
+            arguments = content["arguments"]
+            settings = PGPSettings(**json.loads(arguments["settings"]))
+            settings = settings if device is None else replace(settings, device=device)
+            chosen = json.loads(arguments["hyperparameters"])
+            complete_settings = replace(settings, **chosen)
+            agent = cls(env, complete_settings, seed=arguments["seed"])
+            agent.settings = settings
+            # Not even what is left out on purpose may come from the environment now.
+            agent.hyperparameters = Hyperparameters(**{name: getattr(complete_settings, name) for name in chosen})
+        checkpoints.restore(path, content, agent)
+        return agent

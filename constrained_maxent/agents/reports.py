@@ -1,13 +1,14 @@
-"""What PGP tells its callbacks after each iteration, and what callbacks answer."""
+"""What PGP tells after each iteration: to callbacks, and on a progress bar."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import Self
 
-if TYPE_CHECKING:
-    from constrained_maxent.agents.pgp import PGP
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class IterationReport:
         objective, constraints, multipliers, penalty: from ``info["batch"]``, estimated on the batch before the update,
             which the learner collected.
         gradient_norm: of the batch's first gradient, before clipping: that of P, unless advantages are normalized or
-            momentum and a proximal term belong to it.
+            a proximal term belongs to it.
         critic_loss: in standardized units; ``None`` without a critic.
     """
 
@@ -34,10 +35,41 @@ class IterationReport:
     critic_loss: float | None = None
 
 
-Callback = Callable[["PGP", IterationReport], bool | None]
-"""Called after every iteration with the agent and its report; returning False ends the training."""
+class Progress:
+    """A progress bar with time left, entropy and constraint values; a context manager that draws on the terminal, or does nothing if not enabled.
 
+    Args:
+        total: what ``update`` counts up to.
+        enabled: whether to draw.
+    """
 
-def asks_to_stop(answer: bool | None) -> bool:
-    """Whether a callback's answer ends the training: ``False`` does, no answer (``None``) does not."""
-    return answer is not None and not answer
+    def __init__(self, total: int, *, enabled: bool) -> None:
+        self._bar: Bar | None = None
+        if enabled:
+            self._bar = Bar(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+                transient=False,
+            )
+            self._task = self._bar.add_task("training", total=total)
+
+    def __enter__(self) -> Self:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def update(self, done: int, *, objective: float | None, constraints: Mapping[str, float]) -> None:
+        """Show how far the training is and what the latest batch measured."""
+        if self._bar is None:
+            return
+        parts = [] if objective is None else [f"entropy {objective:.3f}"]
+        parts += [f"{name} {violation:+.3g}" for name, violation in constraints.items()]
+        self._bar.update(self._task, completed=done, description="  ".join(parts))

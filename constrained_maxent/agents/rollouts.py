@@ -1,23 +1,36 @@
-"""Collects one batch from a wrapped environment, scalar or vector, reading nothing but ``info``."""
+"""Collects batches from a wrapped environment, scalar or vector: what any agent of this kind starts from."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from constrained_maxent.agents.acting import one_action
-from constrained_maxent.agents.policies import Policy
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.spaces import as_row, as_rows
+from constrained_maxent.spaces import Environment, as_row, as_rows, one_action, single_spaces
+from constrained_maxent.tracker import NEW_BATCH, Report, find_tracker
 from constrained_maxent.types import FloatArray, IntArray
 
-Environment = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]
+
+class Actor(Protocol):
+    """What a :class:`Collector` asks of a policy. Rows are observations as ``spaces.as_rows`` makes them.
+
+    *Raw* actions are what the policy samples and differentiates; ``to_env`` turns them into the environment's.
+    """
+
+    def sample(self, rows: NDArray[Any], rng: np.random.Generator, /) -> NDArray[Any]:
+        """Raw actions, ``(n, ...)``, one for each row ``(n, ...)``."""
+
+    def sample_with_log_prob(self, rows: NDArray[Any], rng: np.random.Generator, /) -> tuple[NDArray[Any], FloatArray]:
+        """Raw actions, ``(n, ...)``, and log π of them, ``(n,)`` [nats]; asked where λ̂ is a density only."""
+
+    def to_env(self, raw: NDArray[Any], /) -> NDArray[Any]:
+        """Raw actions as the environment takes them, ``(n, ...)``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +46,7 @@ class Rollout:
         times: steps since its trajectory began, ``(n_steps,)``.
         final_rows: the observation after each trajectory's last step, ``(n_trajectories, ...)``.
         terminated: whether the environment ended it there, ``(n_trajectories,)``.
-        report: the batch's ``info["batch"]``.
+        report: what the batch ended with, the content of ``info["batch"]``.
         n_steps: steps taken in the environment, used or not.
         n_episodes: how many whole episodes the trajectories stand for.
     """
@@ -46,60 +59,31 @@ class Rollout:
     times: IntArray
     final_rows: NDArray[Any]
     terminated: NDArray[np.bool_]
-    report: Mapping[str, Any] = field(repr=False)
+    report: Report = field(repr=False)
     n_steps: int
     n_episodes: float
-
-
-def derived_seed(*place: int) -> int:
-    """The seed of one place in a run, such as (seed of the run, iteration); unlike those of other places."""
-    return int(np.random.SeedSequence(place).generate_state(1)[0])
-
-
-def single_spaces(env: Environment) -> tuple[gym.Space[Any], gym.Space[Any]]:
-    """Observation and action space of one (sub-)environment.
-
-    Raises:
-        InvalidSetting: not an environment.
-    """
-    if isinstance(env, gym.vector.VectorEnv):
-        return env.single_observation_space, env.single_action_space
-    if isinstance(env, gym.Env):
-        return env.observation_space, env.action_space
-    raise InvalidSetting(f"env={env!r} must be an environment, such as gym.make('FrozenLake-PGP-v0').")
-
-
-def find_tracker(env: Environment) -> Any | None:
-    """What keeps the wrappers' state: the nearest attribute ``tracker`` in the stack, if there is one."""
-    layer: Any = env
-    while layer is not None:
-        if "tracker" in layer.__dict__:
-            return layer.tracker
-        layer = layer.__dict__.get("env")
-    return None
 
 
 class Collector:
     """Steps an environment with a policy until its wrappers say that a batch is complete.
 
-    Meanwhile the wrappers know log π of the policy, for estimates λ̂(s,a) = d̂(s)·π(a|s).
+    Meanwhile the tracker knows log π of the policy, for estimates λ̂(s,a) = d̂(s)·π(a|s).
 
     Args:
         env: a wrapped environment, scalar or vector.
-        tells_log_prob: whether they are told; not where the policy that acts is one of a mixture.
 
     Raises:
         InvalidSetting: not an environment, or sub-environments that do not reset themselves.
+        MissingTracker: no ``TrackOccupancy`` in the stack, or one in each copy.
     """
 
-    def __init__(self, env: Environment, *, tells_log_prob: bool = True) -> None:
-        self.env = env
-        self.tells_log_prob = tells_log_prob
+    def __init__(self, env: Environment) -> None:
         self.observation_space, self.action_space = single_spaces(env)
+        self.env, self.tracker = env, find_tracker(env)
         self._vector = env if isinstance(env, gym.vector.VectorEnv) else None
         if self._vector is not None and self._vector.metadata.get("autoreset_mode") is AutoresetMode.DISABLED:
             raise InvalidSetting(
-                "PGP needs sub-environments that reset themselves: autoreset_mode NEXT_STEP or SAME_STEP."
+                "A Collector needs sub-environments that reset themselves: autoreset_mode NEXT_STEP or SAME_STEP."
             )
         self.num_envs = 1 if self._vector is None else self._vector.num_envs
         self._rows: NDArray[Any] | None = None
@@ -108,35 +92,32 @@ class Collector:
 
     def restart(self, *, seed: int) -> None:
         """Begin a new batch at the start of episodes."""
-        observation, _ = self.env.reset(seed=seed, options={"new_batch": True})
+        observation, _ = self.env.reset(seed=seed, options={NEW_BATCH: True})
         self._rows = self._as_rows(observation)
         self._scalar_episode_is_over = False
 
-    def collect(self, policy: Policy, rng: np.random.Generator) -> Rollout:
-        """One batch.
+    def collect(self, policy: Actor, rng: np.random.Generator) -> Rollout:
+        """Act until the batch is complete; ``restart`` comes first.
 
-        Raises:
-            InvalidSetting: nothing in the environment hands over pseudo-rewards and batches of all sub-environments.
+        Args:
+            policy: what acts.
+            rng: for its samples.
         """
-        tracker = find_tracker(self.env)
-        # Where λ̂ is a density over states, the wrappers ask for log π; a table of λ̂ needs none.
-        if not self.tells_log_prob or tracker is None or tracker.estimator.table_shape() is not None:
-            return self._collect(policy, rng)
-        before = tracker.policy_log_prob
-        # Of the raw actions sampled last: exact at the bounds, where log π of squashed ones is not.
-        tracker.policy_log_prob = lambda rows, actions: self._log_probs
-        try:
-            return self._collect(policy, rng, with_log_prob=True)
-        finally:
-            tracker.policy_log_prob = before
+        # Log π of the raw actions sampled last: exact at the bounds, where that of squashed ones is not.
+        tells = self.tracker.takes_log_prob
+        with self.tracker.acting(log_prob=self._latest_log_prob if tells else None):
+            return self._collect(policy, rng, with_log_prob=tells)
 
-    def _collect(self, policy: Policy, rng: np.random.Generator, *, with_log_prob: bool = False) -> Rollout:
+    def _latest_log_prob(self, rows: NDArray[Any], actions: NDArray[Any]) -> FloatArray:
+        return self._log_probs
+
+    def _collect(self, policy: Actor, rng: np.random.Generator, *, with_log_prob: bool) -> Rollout:
         assert self._rows is not None, "restart() comes first"
         rows: list[NDArray[Any]] = []
         actions: list[NDArray[Any]] = []
         finals: dict[tuple[int, int], tuple[NDArray[Any], bool]] = {}
-        report = None
-        while report is None:
+        is_complete = False
+        while not is_complete:
             if self._scalar_episode_is_over:
                 self._rows = self._as_rows(self.env.reset()[0])
                 self._scalar_episode_is_over = False
@@ -151,19 +132,9 @@ class Collector:
             for i in np.flatnonzero(terminated | truncated).tolist():
                 finals[len(rows) - 1, i] = (self._final_row(i, info), bool(terminated[i]))
             self._scalar_episode_is_over = self._vector is None and bool(terminated[0] or truncated[0])
-            if "pseudo_reward" not in info:
-                raise InvalidSetting(
-                    "info has no pseudo_reward: wrap the environment, for example by "
-                    "wrappers.constrain(env, episodes_per_batch=8)."
-                )
-            if "_batch" in info:
-                # Gymnasium stacked the reports of wrappers that know one sub-environment each.
-                raise InvalidSetting(
-                    "Every sub-environment has an occupancy estimate of its own. Wrap the vector environment instead: "
-                    "wrappers.constrain(gym.make_vec(...)); for the ids of this package, leave out vectorization_mode."
-                )
-            report = info.get("batch")
-        return self._cut(np.array(rows), np.array(actions), finals, report)
+            is_complete = "batch" in info
+        assert self.tracker.last_report is not None
+        return self._cut(np.array(rows), np.array(actions), finals, self.tracker.last_report)
 
     def _step(self, actions: NDArray[Any]) -> tuple[Any, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
         if self._vector is not None:
@@ -189,15 +160,15 @@ class Collector:
         rows: NDArray[Any],
         actions: NDArray[Any],
         finals: Mapping[tuple[int, int], tuple[NDArray[Any], bool]],
-        report: Mapping[str, Any],
+        report: Report,
     ) -> Rollout:
         """The ready trajectories of the batch, out of the steps taken: ``rows`` is ``(n_calls, num_envs, ...)``."""
         assert self._rows is not None
         n_calls = len(rows)
-        ready = [i for i, flag in enumerate(report["ready"]) if flag]
-        lengths = np.array([len(report["weights"][i]) for i in ready], dtype=np.int64)
-        envs = np.array([report["sub_environments"][i] for i in ready], dtype=np.int64)
-        first = n_calls - 1 - np.array([report["started_ago"][i] for i in ready], dtype=np.int64)
+        ready = [i for i, flag in enumerate(report.ready) if flag]
+        lengths = np.array([len(report.weights[i]) for i in ready], dtype=np.int64)
+        envs = np.array([report.sub_environments[i] for i in ready], dtype=np.int64)
+        first = n_calls - 1 - np.array([report.started_ago[i] for i in ready], dtype=np.int64)
         times = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         calls = np.repeat(first, lengths) + times
         ends = [
@@ -205,21 +176,26 @@ class Collector:
             for last, env in zip((first + lengths - 1).tolist(), envs.tolist(), strict=True)
         ]
 
-        def join(name: str) -> FloatArray:
-            return np.concatenate([report[name][i] for i in ready]) if ready else np.zeros(0)
+        def join(columns: list[FloatArray]) -> FloatArray:
+            return np.concatenate([columns[i] for i in ready]) if ready else np.zeros(0)
 
         # Fragments stand for less than an episode each, by their share of the steps.
-        share = len(ready) / report["episodes"] if report["whole_episodes"] else lengths.sum() / report["steps"]
+        share = len(ready) / report.episodes if report.whole_episodes else lengths.sum() / report.steps
         return Rollout(
             rows=rows[calls, np.repeat(envs, lengths)],
             actions=actions[calls, np.repeat(envs, lengths)],
-            rewards=join("pseudo_rewards"),
-            weights=join("weights"),
+            rewards=join(report.pseudo_rewards),
+            weights=join(report.weights),
             lengths=lengths,
             times=times,
             final_rows=np.array([row for row, _ in ends]),
             terminated=np.array([flag for _, flag in ends], dtype=bool),
             report=report,
             n_steps=n_calls * self.num_envs,
-            n_episodes=report["episode_count"] * share,
+            n_episodes=report.episode_count * share,
         )
+
+
+def derived_seed(*place: int) -> int:
+    """The seed of one place in a run, such as (seed of the run, iteration); unlike those of other places."""
+    return int(np.random.SeedSequence(place).generate_state(1)[0])

@@ -16,8 +16,8 @@ Baseline = Literal["none", "batch-mean", "critic"]
 
 @dataclass(frozen=True, kw_only=True)
 class PGPSettings:
-    """Hyperparameters of PGP. What is left out (``None``) the environment may suggest, by ``agent_defaults`` of
-    ``constrain``, as the -PGP- ids do; "Usual" is what is taken where it suggests nothing.
+    """Hyperparameters of PGP. What is left out (``None``) the environment may suggest, by ``suggestions`` of
+    ``TrackOccupancy``, as the -PGP- ids do; "Usual" is what is taken where it suggests nothing.
     """
 
     policy: PolicyKind = "auto"
@@ -25,9 +25,7 @@ class PGPSettings:
     learning_rate: float | None = None
     """Step size η. Usual: 0.01 for a table (the paper's), 3e-4 for networks."""
     final_learning_rate: float | None = None
-    """η after decay-iterations, reached geometrically. Usual: no change."""
-    decay_iterations: int | None = None
-    """Iterations from learning-rate to final-learning-rate."""
+    """η at the planned end of the run, reached geometrically. Usual: no change."""
     optimizer: Optimizer | None = None
     """Plain gradient steps, steps of length η whatever the gradient's norm, the natural gradient (tables only), or
     Adam. Usual: "sgd" for a table (Algorithm 1), "adam" for networks."""
@@ -90,13 +88,11 @@ class PGPSettings:
         self._require("return_discount", lambda value: _is_number(value) and 0.0 < value <= 1.0, "in (0, 1]")
         self._require("averaging", lambda value: _is_number(value) and 0.0 <= value < 1.0, "in [0, 1)")
         self._require("gae_lambda", lambda value: _is_number(value) and 0.0 <= value <= 1.0, "in [0, 1]")
-        for name in ("critic_steps", "critic_batch_size", "epochs", "decay_iterations", "inner_iterations"):
+        for name in ("critic_steps", "critic_batch_size", "epochs", "inner_iterations"):
             self._require(name, _is_count, "a whole number of at least 1")
         self._require("minibatch_size", lambda value: _is_count(value, least=0), "a whole number of at least 0")
         for name in ("normalize_advantages", "normalize_observations"):
             self._require(name, lambda value: isinstance(value, bool), "True or False")
-        if self.final_learning_rate is not None and self.decay_iterations is None:
-            raise InvalidSetting("final_learning_rate needs decay_iterations: over how many iterations to come there.")
         sizes = self.hidden_sizes
         if sizes is not None:
             if not isinstance(sizes, (tuple, list)) or not all(map(_is_count, sizes)):
@@ -120,7 +116,6 @@ class Hyperparameters:
 
     learning_rate: float
     final_learning_rate: float | None
-    decay_iterations: int | None
     optimizer: Optimizer
     damping: float
     proximal_weight: float
@@ -144,7 +139,6 @@ class Hyperparameters:
 
 _BOTH: dict[str, Any] = {
     "final_learning_rate": None,
-    "decay_iterations": None,
     "damping": 0.01,
     "proximal_weight": 0.0,
     "inner_iterations": 50,
@@ -183,24 +177,24 @@ _NETWORKS = _BOTH | {
 }
 
 
-def suggested(agent_defaults: Mapping[str, Any]) -> dict[str, Any]:
+def suggested(suggestions: Mapping[str, Any]) -> dict[str, Any]:
     """What an environment suggests, checked.
 
     Raises:
         InvalidSetting: a name or a value that PGP does not know. Kind of policy and device are the user's choice.
     """
-    if unknown := agent_defaults.keys() - {entry.name for entry in fields(Hyperparameters)}:
-        raise InvalidSetting(f"The environment's agent_defaults have unknown names: {', '.join(sorted(unknown))}.")
-    return PGPSettings(**agent_defaults).given()
+    if unknown := suggestions.keys() - {entry.name for entry in fields(Hyperparameters)}:
+        raise InvalidSetting(f"The environment's suggestions have unknown names: {', '.join(sorted(unknown))}.")
+    return PGPSettings(**suggestions).given()
 
 
-def complete(settings: PGPSettings, agent_defaults: Mapping[str, Any], *, is_table: bool) -> Hyperparameters:
+def complete(settings: PGPSettings, suggestions: Mapping[str, Any], *, is_table: bool) -> Hyperparameters:
     """What is given goes before what the environment suggests, and that before the usual choice.
 
     Raises:
         InvalidSetting: settings that do not fit together.
     """
-    usual, known = _TABLE if is_table else _NETWORKS, suggested(agent_defaults) | settings.given()
+    usual, known = _TABLE if is_table else _NETWORKS, suggested(suggestions) | settings.given()
     chosen = usual | known
     hyperparameters = Hyperparameters(**{entry.name: chosen[entry.name] for entry in fields(Hyperparameters)})
     if math.isfinite(hyperparameters.projection_radius) and not is_table:

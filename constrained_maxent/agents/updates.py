@@ -1,18 +1,21 @@
-"""How a policy takes a batch: one step up its gradient, or epochs of minibatches with clipped ratios."""
+"""How a policy takes a batch: one step or epochs of minibatches, kinds of steps, and the average of its iterates."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.optim.swa_utils import AveragedModel
 
-from constrained_maxent.agents.policies import Policy
+from constrained_maxent.agents.policies import Policy, TabularSoftmax
+from constrained_maxent.agents.rollouts import Rollout
 from constrained_maxent.agents.settings import Hyperparameters
 from constrained_maxent.errors import NonFiniteValue
+from constrained_maxent.tracker import Tracker
 from constrained_maxent.types import FloatArray
 
 
@@ -94,3 +97,130 @@ def _step(
                 parameter.clamp_(-radius, radius)
     policy.changed()
     return norm
+
+
+class NormalizedGradient(torch.optim.Optimizer):
+    r"""Steps :math:`\theta \leftarrow \theta + \eta\,\hat g / \|\hat g\|_2` (Ying et al., 2025).
+
+    The norm is over all parameters together. A gradient of 0 takes no step.
+
+    Args:
+        parameters: what to move.
+        lr: η, the length of every step.
+    """
+
+    def __init__(self, parameters: Iterable[torch.nn.Parameter], *, lr: float) -> None:
+        super().__init__(parameters, {"lr": lr})
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """One step. PyTorch's gradients point down: the one to climb is their negative."""
+        for group in self.param_groups:
+            moved = [parameter for parameter in group["params"] if parameter.grad is not None]
+            norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(p.grad) for p in moved]))
+            if norm > 0.0:
+                with torch.no_grad():
+                    for parameter in moved:
+                        parameter -= group["lr"] / norm * parameter.grad
+
+
+class NaturalGradient(torch.optim.Optimizer):
+    r"""Natural gradient steps of a softmax table (Kakade, 2001), state by state:
+    :math:`\theta_s \leftarrow \theta_s + \eta\,(F_s + \delta I)^{-1} g_s`.
+
+    The Fisher matrix is :math:`F_s = d(s)\,(\mathrm{diag}\,\pi_s - \pi_s\pi_s^\top)`; in closed form, see
+    :mod:`constrained_maxent.engine.steps`, whose compiled step this one calls.
+
+    Args:
+        policy: the table.
+        tracker: of the wrappers, whose λ̂ tells d; where it is over other states, the batch's own steps tell it.
+        lr: η, in units of advantages [1 / nats].
+        damping: δ > 0 as a share of the mass of a full-length episode.
+
+    Attributes:
+        visits: d(s), state marginal of λ̂, ``(n_states,)``, by ``before_batch`` and ``after_batch``.
+    """
+
+    def __init__(self, policy: TabularSoftmax, tracker: Tracker, *, lr: float, damping: float) -> None:
+        # Imported late: the compiler takes half a second, and no other step needs it.
+        from constrained_maxent.engine.steps import natural_table_step
+
+        super().__init__(policy.parameters(), {"lr": lr})
+        self.policy = policy
+        self._tracker = tracker
+        self._early: FloatArray | None = None
+        self._step = natural_table_step
+        self._damping = damping
+        self.visits: FloatArray = np.zeros(len(policy.theta))
+
+    def before_batch(self) -> None:
+        """To be called before every batch: with "previous" its rewards belong to the estimate from before it."""
+        self._early = estimated_visits(self._tracker, self.policy) if self._tracker.pairing == "previous" else None
+
+    def after_batch(self, rollout: Rollout) -> None:
+        """To be called with the batch that the next step climbs."""
+        is_early = self._tracker.pairing == "previous"
+        visits = self._early if is_early else estimated_visits(self._tracker, self.policy)
+        self.visits = self._sampled_visits(rollout) if visits is None else visits
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """One step. PyTorch's gradients point down: the one to climb is their negative."""
+        damping = self._damping * float(self._tracker.weighting.full_mass)
+        for group in self.param_groups:
+            for theta in group["params"]:
+                table, gradient = theta.detach().cpu().numpy().copy(), -theta.grad.cpu().numpy()
+                self._step(table, gradient, self.visits, damping, float(group["lr"]))
+                with torch.no_grad():
+                    theta.copy_(torch.from_numpy(table))
+
+    def _sampled_visits(self, rollout: Rollout) -> FloatArray:
+        """d(s) from a batch's own steps, ``(n_states,)``."""
+        states = self.policy.state_numbers(rollout.rows)
+        return np.bincount(states, rollout.weights, len(self.policy.theta)).astype(np.float64) / rollout.n_episodes
+
+
+def estimated_visits(tracker: Tracker, policy: TabularSoftmax) -> FloatArray | None:
+    """The state marginal of the wrappers' λ̂, ``(n_states,)``; ``None`` where they have none over these states."""
+    n_states, n_actions = policy.theta.shape
+    if not tracker.estimator.is_fitted or tracker.estimator.table_shape() != (n_states, n_actions):
+        return None
+    measure = tracker.estimator.measure()
+    if measure.points.cells is None:
+        marginal: FloatArray = measure.weights.sum(axis=1)
+        return marginal
+    return np.bincount(measure.points.cells // n_actions, measure.weights, n_states).astype(np.float64)
+
+
+class PolicyAverage:
+    r"""An exponential average of a policy's iterates, which follows a learner that moves (Polyak and Juditsky, 1992):
+    :math:`\bar\theta \leftarrow d_n \bar\theta + (1 - d_n)\,\theta`, with :math:`d_n = \min(d, n/(n+1))`.
+
+    The iterates of stochastic gradients swing around where they are heading; their mean swings less. At first it is the
+    plain mean of the iterates so far. Normalizations of observations are those of the last iterate.
+
+    Args:
+        policy: the learner; the average is a copy of it.
+        decay: d, in (0, 1).
+    """
+
+    def __init__(self, policy: Policy, decay: float) -> None:
+        def averaged(mean: torch.Tensor, new: torch.Tensor, n: torch.Tensor | int) -> torch.Tensor:
+            return torch.lerp(mean, new, max(1.0 - decay, 1.0 / (int(n) + 1)))
+
+        self._model = AveragedModel(policy, avg_fn=averaged)
+
+    @property
+    def policy(self) -> Policy:
+        """The policy at the mean of the parameters."""
+        return cast(Policy, self._model.module)
+
+    def update(self, policy: Policy) -> None:
+        """Take the learner's parameters into the average."""
+        self._model.update_parameters(policy)
+        self.policy.changed()
+
+    def state_dict(self) -> dict[str, Any]:
+        return self._model.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._model.load_state_dict(state)
+        self.policy.changed()

@@ -1,8 +1,7 @@
 """The batched engine: many runs of PGP on a softmax table of a finite MDP, in compiled code."""
 
 from constrained_maxent.engine.engine import EngineProgress, TabularEngine
-from constrained_maxent.engine.result import TabularResult
 from constrained_maxent.engine.settings import RunSettings
-from constrained_maxent.schedules import Geometric
+from constrained_maxent.engine.store import TabularResult
 
-__all__ = ["EngineProgress", "Geometric", "RunSettings", "TabularEngine", "TabularResult"]
+__all__ = ["EngineProgress", "RunSettings", "TabularEngine", "TabularResult"]

@@ -1,13 +1,23 @@
-"""Numba's decorators, typed, and a cache that notices changes in any of the compiled files."""
+"""All that asks Numba itself: typed decorators, a cache that notices changes in any of the compiled files, and machine
+code of functions that users give."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, TypeVar, cast
+from weakref import WeakValueDictionary
 
 import numba
+import numpy as np
+from llvmlite import ir
+from numba.core.errors import NumbaError
+from numba.extending import intrinsic
+
+from constrained_maxent.errors import InvalidSetting
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -43,3 +53,94 @@ def source_digest(folder: Path) -> str:
 def flushed(number: float) -> float:
     """0 instead of what has faded away: numbers below the normal range would slow arithmetic down a hundredfold."""
     return number if abs(number) > 1e-290 else 0.0
+
+
+# Functions of the user's.
+
+
+@dataclass(frozen=True, eq=False)
+class UserFunction:
+    """Machine code of a function ``(float, float) -> float`` that a user gave; it lasts as long as this object.
+
+    Attributes:
+        digest: of all that the function computes with, the same in every process.
+        code: what Numba made of it.
+    """
+
+    digest: str
+    code: Any
+
+    @property
+    def address(self) -> int:
+        """Where the machine code lies, for :func:`call_through`."""
+        return int(self.code.address)
+
+
+_user_functions: WeakValueDictionary[str, UserFunction] = WeakValueDictionary()
+
+
+def compile_user_function(name: str, function: Callable[[float, float], float]) -> UserFunction:
+    """The machine code of a Python function of two numbers; functions that compute the same share it.
+
+    Raises:
+        InvalidSetting: it is no function, or none that Numba can compile; ``name`` says which one.
+    """
+    plain = getattr(function, "py_func", function)  # what numba.njit has decorated is compiled anew
+    if not isinstance(plain, FunctionType):
+        raise InvalidSetting(f"{name}={function!r} must be a Python function of two numbers, (mass, entry).")
+    digest = hashlib.sha256()
+    for part in _ingredients(plain, set()):
+        digest.update(part)
+    found = _user_functions.get(digest.hexdigest())
+    if found is None:
+        try:
+            code = numba.cfunc("float64(float64, float64)", error_model="numpy")(plain)
+        except (NumbaError, TypeError) as error:
+            raise InvalidSetting(
+                f"{name}= must be a function of two numbers, (mass, entry), that Numba can compile: {error}"
+            ) from error
+        found = _user_functions[digest.hexdigest()] = UserFunction(digest.hexdigest(), code)
+    return found
+
+
+def _ingredients(thing: object, seen: set[int]) -> Iterator[bytes]:
+    """Everything that determines what a function computes, as Numba sees it: globals and enclosed values are constants.
+
+    Nothing depends on where in memory it lies, unless the function uses objects that Numba cannot compile.
+    """
+    thing = getattr(thing, "py_func", thing)
+    if isinstance(thing, FunctionType):
+        if id(thing) in seen:  # it calls itself
+            return
+        seen.add(id(thing))
+        yield from _ingredients(thing.__code__, seen)
+        names = [name for name in thing.__code__.co_names if name in thing.__globals__]
+        enclosed = [cell.cell_contents for cell in thing.__closure__ or ()]
+        for part in (*names, *(thing.__globals__[name] for name in names), *enclosed, *(thing.__defaults__ or ())):
+            yield from _ingredients(part, seen)
+    elif isinstance(thing, CodeType):
+        yield thing.co_code
+        for part in (*thing.co_consts, *thing.co_names):
+            yield from _ingredients(part, seen)
+    elif isinstance(thing, np.ndarray):
+        yield f"{thing.dtype}{thing.shape}".encode() + thing.tobytes()
+    elif isinstance(thing, ModuleType):
+        yield thing.__name__.encode()
+    else:
+        yield f"{type(thing).__name__} {thing!r};".encode()
+
+
+@intrinsic
+def call_through(typing_context: Any, address: Any, mass: Any, entry: Any) -> Any:
+    """In compiled code, what the function at an address gives: ``call_through(address, mass, entry)``.
+
+    So one machine code of the engine, and its cache, serve all functions that users give.
+    """
+    number = numba.types.float64
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        double = ir.DoubleType()
+        function = ir.FunctionType(double, [double, double])
+        return builder.call(builder.inttoptr(arguments[0], function.as_pointer()), arguments[1:])
+
+    return number(numba.types.int64, number, number), generate

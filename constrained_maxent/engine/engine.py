@@ -9,14 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from constrained_maxent.engine.dynamics import tabulate
 from constrained_maxent.engine.kernel import DIVERGED, ITERATION, STEPS, State, Trace, advance
-from constrained_maxent.engine.mdp import FiniteMDP
-from constrained_maxent.engine.pace import Pace
-from constrained_maxent.engine.result import TabularResult
+from constrained_maxent.engine.sampling import FiniteMDP, tabulate
 from constrained_maxent.engine.settings import RunSettings
-from constrained_maxent.engine.store import Store, prepare
-from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.engine.store import Store, TabularResult, prepare
+from constrained_maxent.errors import CheckpointMismatch, InvalidSetting
 from constrained_maxent.occupancy import Scale
 from constrained_maxent.types import check_count, is_number
 
@@ -47,13 +44,16 @@ class TabularEngine:
 
     Each run is what :class:`~constrained_maxent.agents.PGP` does on a wrapped environment whose dynamics, costs and
     references are known as tables. Only the random numbers differ: here they are a function of seed and position (see
-    :mod:`constrained_maxent.engine.streams`), there a generator's, so that the same seed gives another sample
-    of the same distribution. What a run does depends on its own settings alone, not on what runs beside it, on the
-    number of threads, or on interruptions.
+    :mod:`constrained_maxent.engine.sampling`), there a generator's, so that the same seed gives another sample
+    of the same distribution. What a run does depends on its own settings and the planned number of batches alone, not
+    on what runs beside it, on the number of threads, or on interruptions.
 
     Args:
         mdp: dynamics, discount and horizon; a :class:`~constrained_maxent.oracle.TabularMDP`.
         runs: their settings. All have constraints of the same names.
+        planned_iterations: the number of batches over which schedules run, and after which they stay at their end. By
+            default it is what the first call of ``run`` is given; later calls do not change it, so that a loop of calls
+            is one run only where it is given here.
         scale: of λ̂, as in ``TrackOccupancy``; limits and β are in its units.
         snapshot_every: batches between snapshots of θ; ``None`` for none.
         record_every: batches between records of objective and constraints; ``None`` for none.
@@ -61,8 +61,9 @@ class TabularEngine:
         memory_limit: most memory for results, and for what the threads work on [bytes].
 
     Raises:
-        InvalidSetting: no MDP, no runs, different names of constraints, an MDP without horizon, a functional or penalty
-            that is not known in compiled form, or numbers out of range.
+        UnsupportedFunctional: a functional does not say how it is a sum of terms, by ``engine_terms``.
+        InvalidSetting: no MDP, no runs, different names of constraints, an MDP without horizon, a penalty that is not
+            known in compiled form, or numbers out of range.
         InvalidData: a functional's table has another size than the MDP.
 
     >>> import constrained_maxent as cmx
@@ -78,13 +79,19 @@ class TabularEngine:
         mdp: FiniteMDP,
         runs: Iterable[RunSettings],
         *,
+        planned_iterations: int | None = None,
         scale: Scale = "normalized",
         snapshot_every: int | None = None,
         record_every: int | None = None,
         threads: int | None = None,
         memory_limit: float = 4 * 2**30,
     ) -> None:
-        for name, number in (("snapshot_every", snapshot_every), ("record_every", record_every), ("threads", threads)):
+        for name, number in (
+            ("planned_iterations", planned_iterations),
+            ("snapshot_every", snapshot_every),
+            ("record_every", record_every),
+            ("threads", threads),
+        ):
             if number is not None:
                 check_count(name, number)
         if not (is_number(memory_limit) and memory_limit > 0):
@@ -101,6 +108,9 @@ class TabularEngine:
         self._dynamics = tabulate(mdp, scale)
         shape = (self._dynamics.n_states, self._dynamics.n_actions)
         self._prepared = prepare(self.runs, *shape)
+        self._plan_is_given = planned_iterations is not None
+        self.planned_iterations = int(planned_iterations or 0)
+        """Number of batches over which schedules run; 0 before the first call of ``run``, if none was given."""
         self._threads = min(int(threads) if threads is not None else available_processors(), len(self.runs))
         self._store = Store(
             self._prepared,
@@ -138,6 +148,7 @@ class TabularEngine:
             check_count("chunk_iterations", chunk_iterations)
         begun, pace = time.perf_counter(), self._pace()
         self._store.reserve(target)
+        self.planned_iterations = self.planned_iterations or target
         views = [(self._store.state(i), self._store.trace(i)) for i in range(len(self.runs))]
         pool = ThreadPoolExecutor(self._threads, thread_name_prefix="tabular-engine")
         try:
@@ -169,9 +180,10 @@ class TabularEngine:
         return self._store.result()
 
     def _advance(self, i: int, state: State, trace: Trace, goal: int) -> None:
-        terms, penalties, hyper, key, *_ = self._prepared[i]
+        terms, penalties, settings, key, *_ = self._prepared[i]
         if state.counters[DIVERGED] < 0:
-            advance(self._dynamics, terms, penalties, hyper, key, state, trace, goal)
+            planned = float(self.planned_iterations)
+            advance(self._dynamics, terms, penalties, settings, key, state, trace, planned, goal)
 
     def _least_done(self, target: int) -> int:
         """Batches done by the run that is furthest behind; the target if none is under way."""
@@ -189,15 +201,26 @@ class TabularEngine:
 
         ``numpy.savez(path, **engine.state_dict())`` keeps them, and what ``numpy.load(path)`` returns can be loaded.
         """
-        return self._store.state_dict()
+        return {"planned_iterations": self.planned_iterations, **self._store.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Put back what ``state_dict`` of an engine with the same MDP, scale, runs and intervals returned, to go on.
 
+        The number of planned batches comes along.
+
         Raises:
-            CheckpointMismatch: the arrays belong to another one. Nothing is changed then.
+            CheckpointMismatch: the arrays belong to another one, or the number of planned batches is another one than
+                was given here. Nothing is changed then.
         """
+        planned = int(state.get("planned_iterations", -1))
+        if planned < 0 or (self._plan_is_given and planned not in (0, self.planned_iterations)):
+            raise CheckpointMismatch(
+                f"The state belongs to an engine with planned_iterations={planned if planned >= 0 else 'unknown'}, here "
+                f"it is {self.planned_iterations}: build the engine with the same, or without."
+            )
         self._store.load_state_dict(state)
+        if not self._plan_is_given:
+            self.planned_iterations = planned
 
 
 def _runs(runs: Iterable[RunSettings]) -> tuple[RunSettings, ...]:
@@ -218,3 +241,30 @@ def available_processors() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on this system
         return os.cpu_count() or 1
+
+
+CHUNK_SECONDS = 0.3
+"""What a chunk is to take [s]: for so long Ctrl-C may have to wait, and progress stands still."""
+
+_LEAST_WORK = 4_000  # transitions and cells of a run in one chunk: to begin and end it costs as much as some hundred
+_MOST_GROWTH, _MOST_SHRINKAGE = 8.0, 32.0  # from one chunk to the next; the first may have waited for the compiler
+
+
+class Pace:
+    """The length of the next chunk. It begins with the shortest that is worth its overhead.
+
+    Transitions alone do not tell what a batch takes: on large state spaces most of it goes into the cells' logarithms.
+
+    Args:
+        work: of one batch of one run, on average, in transitions and cells.
+    """
+
+    def __init__(self, work: float) -> None:
+        self._least = max(1, int(_LEAST_WORK / work))
+        self.iterations = self._least
+
+    def observe(self, seconds: float) -> None:
+        """A chunk of ``iterations`` batches took so long."""
+        factor = CHUNK_SECONDS / max(seconds, 1e-9)
+        factor = min(max(factor, 1.0 / _MOST_SHRINKAGE), _MOST_GROWTH)
+        self.iterations = max(self._least, int(self.iterations * factor))

@@ -9,20 +9,20 @@ from typing import NamedTuple
 import numpy as np
 
 from constrained_maxent.engine.compiled import inner, outermost
-from constrained_maxent.engine.dynamics import Dynamics
-from constrained_maxent.engine.gradient import add_returns, mark, pseudo_rewards, softmax_gradient
-from constrained_maxent.engine.momentum import (
+from constrained_maxent.engine.gradient import (
+    add_returns,
     add_weighted_returns,
     correct_occupancy,
     follow,
     importance_weights,
+    mark,
+    softmax_gradient,
 )
 from constrained_maxent.engine.multipliers import Penalties, beta_of, slope, stepped
-from constrained_maxent.engine.sampling import Flags, count, remember, sample, softmax_rows
-from constrained_maxent.engine.schedules import course_at
-from constrained_maxent.engine.settings import ADAM, NATURAL, NORMALIZED, PREVIOUS, Hyperparameters
+from constrained_maxent.engine.sampling import Dynamics, Flags, count, remember, sample, softmax_rows
+from constrained_maxent.engine.settings import ADAM, NATURAL, NORMALIZED, PREVIOUS, CompiledSettings, schedule_at
 from constrained_maxent.engine.steps import adam_step, is_finite, natural_step, plain_step, pull_to_center
-from constrained_maxent.engine.terms import L2, NONE, STATE_ENTROPY, Terms, marginal, value
+from constrained_maxent.engine.terms import Terms, marginal, measure, pseudo_rewards
 from constrained_maxent.types import FloatArray, IntArray
 
 ITERATION, UPDATES, STEPS, DIVERGED = range(4)
@@ -76,24 +76,11 @@ class Trace(NamedTuple):
 
 
 @inner
-def measure(
-    terms: Terms, occupancy: FloatArray, state_occupancy: FloatArray, with_objective: bool, values: FloatArray
-) -> None:
-    """F(λ̂) of every term into ``values``; that of the objective only where it is asked for."""
-    for i in range(len(values)):
-        if terms.kinds[i] == STATE_ENTROPY:
-            marginal(occupancy, len(occupancy) // len(state_occupancy), state_occupancy)
-    for i in range(len(values)):
-        if i > 0 or (terms.kinds[0] != NONE and (with_objective or terms.kinds[0] == L2)):
-            values[i] = value(terms, i, occupancy, state_occupancy)
-
-
-@inner
 def set_slopes(
     terms: Terms,
     penalties: Penalties,
-    hyper: Hyperparameters,
-    iteration: int,
+    settings: CompiledSettings,
+    progress: float,
     multipliers: FloatArray,
     peaks: FloatArray,
     values: FloatArray,
@@ -101,7 +88,7 @@ def set_slopes(
 ) -> None:
     """ℒ'(R) of every constraint into ``slopes``, whose entry 0 belongs to the objective."""
     for i in range(len(multipliers)):
-        beta = course_at(hyper.beta, iteration) if hyper.has_beta else beta_of(penalties, i, iteration)
+        beta = schedule_at(settings.beta, progress) if settings.has_beta else beta_of(penalties, i, progress)
         slopes[i + 1] = slope(penalties, i, beta, multipliers[i], peaks[i], values[i + 1] - terms.limits[i + 1])
 
 
@@ -109,15 +96,15 @@ def set_slopes(
 def step_multipliers(
     terms: Terms,
     penalties: Penalties,
-    hyper: Hyperparameters,
-    iteration: int,
+    settings: CompiledSettings,
+    progress: float,
     multipliers: FloatArray,
     peaks: FloatArray,
     values: FloatArray,
 ) -> None:
     """Let multipliers and largest violations follow the violations."""
     for i in range(len(multipliers)):
-        beta = course_at(hyper.beta, iteration) if hyper.has_beta else beta_of(penalties, i, iteration)
+        beta = schedule_at(settings.beta, progress) if settings.has_beta else beta_of(penalties, i, progress)
         violation = values[i + 1] - terms.limits[i + 1]
         peaks[i] = max(peaks[i], violation)
         multipliers[i] = stepped(penalties, i, beta, multipliers[i], peaks[i], violation)
@@ -126,7 +113,8 @@ def step_multipliers(
 @inner
 def take_step(
     state: State,
-    hyper: Hyperparameters,
+    settings: CompiledSettings,
+    progress: float,
     policy: FloatArray,
     gradient: FloatArray,
     squares: float,
@@ -143,18 +131,18 @@ def take_step(
     ``visits``, ``(n_states,)``, and ``before``, ``(n_states, n_actions)``, are scratch.
     """
     before[:] = state.theta
-    learning_rate, updates = course_at(hyper.learning_rate, state.counters[ITERATION]), state.counters[UPDATES]
-    if hyper.optimizer == ADAM:
-        adam_step(state.theta, gradient, state.mean, state.square, learning_rate, hyper.radius, updates, stale)
-    elif hyper.optimizer == NATURAL:
-        damping = hyper.damping * full_mass
+    learning_rate, updates = schedule_at(settings.learning_rate, progress), state.counters[UPDATES]
+    if settings.optimizer == ADAM:
+        adam_step(state.theta, gradient, state.mean, state.square, learning_rate, settings.radius, updates, stale)
+    elif settings.optimizer == NATURAL:
+        damping = settings.damping * full_mass
         marginal(state.occupancy, gradient.shape[1], visits)
-        natural_step(state.theta, gradient, policy, visits, damping, learning_rate, hyper.radius, stale)
-    elif hyper.optimizer == NORMALIZED:
+        natural_step(state.theta, gradient, policy, visits, damping, learning_rate, settings.radius, stale)
+    elif settings.optimizer == NORMALIZED:
         if squares > 0.0:
-            plain_step(state.theta, gradient, learning_rate / math.sqrt(squares), hyper.radius, stale)
+            plain_step(state.theta, gradient, learning_rate / math.sqrt(squares), settings.radius, stale)
     else:
-        plain_step(state.theta, gradient, learning_rate, hyper.radius, stale)
+        plain_step(state.theta, gradient, learning_rate, settings.radius, stale)
     if is_finite(state.theta, stale):
         return True
     state.theta[:] = before
@@ -175,74 +163,81 @@ def _make_advance(digest: str) -> Callable[..., None]:
         dynamics: Dynamics,
         terms: Terms,
         penalties: Penalties,
-        hyper: Hyperparameters,
+        settings: CompiledSettings,
         key: np.uint64,
         state: State,
         trace: Trace,
+        planned: float,
         target: int,
     ) -> None:
-        """Train until ``target`` batches are done in all, or gradient or θ are no longer finite."""
+        """Train until ``target`` batches are done in all, or gradient or θ are no longer finite.
+
+        Schedules run over ``planned`` batches.
+        """
         digest  # noqa: B018  # enclosed, so that the cache depends on it
         n_states, n_actions = dynamics.n_states, dynamics.n_actions
-        n_cells, n_terms = n_states * n_actions, len(terms.kinds)
-        n_used = hyper.n_episodes - hyper.first_used
+        n_cells = n_states * n_actions
+        n_used = settings.n_episodes - settings.first_used
         counters, multipliers = state.counters, state.multipliers
         policy, cumulative = np.empty((n_states, n_actions)), np.empty((n_states, n_actions - 1))
         stale, used = np.ones(n_states, dtype=np.uint8), np.zeros(n_cells, dtype=np.uint8)
-        cells = np.empty((len(dynamics.weights), hyper.n_episodes), dtype=np.int32)
-        states, returns = np.empty(hyper.n_episodes, dtype=np.int32), np.empty(hyper.n_episodes)
+        cells = np.empty((len(dynamics.weights), settings.n_episodes), dtype=np.int32)
+        states, returns = np.empty(settings.n_episodes, dtype=np.int32), np.empty(settings.n_episodes)
         fresh, rewards, factors = np.empty(n_cells), np.zeros(n_cells), np.zeros(n_cells)
         gradient = np.zeros((n_states, n_actions))
         # Of the policy before, where momentum asks for it.
-        n_old = n_states if hyper.use_momentum else 0
+        n_old = n_states if settings.use_momentum else 0
         old_policy, old_gradient = np.empty((n_old, n_actions)), np.empty((n_old, n_actions))
         old_stale, ratios = np.ones(n_old, dtype=np.uint8), np.empty(n_old * n_actions)
-        theta_now, importance = np.empty((n_old, n_actions)), np.ones(hyper.n_episodes)
+        theta_now, importance = np.empty((n_old, n_actions)), np.ones(settings.n_episodes)
         full_mass = dynamics.weights.sum()
-        values, slopes, state_occupancy = np.full(n_terms, np.nan), np.zeros(n_terms), np.zeros(n_states)
+        values, slopes = np.full(len(terms.limits), np.nan), np.zeros(len(terms.limits))
+        parts, state_occupancy = np.zeros(len(terms.kinds)), np.zeros(n_states)
         visits, theta_before = np.zeros(n_states), np.empty((n_states, n_actions))
         if counters[ITERATION] > 0:
-            measure(terms, state.occupancy, state_occupancy, False, values)
+            measure(terms, state.occupancy, state_occupancy, False, parts, values)
 
         while counters[ITERATION] < target:
             k = counters[ITERATION]
+            progress = min(k / planned, 1.0)
             is_recorded = trace.record_every > 0 and k % trace.record_every == 0
             if trace.snapshot_every > 0 and k % trace.snapshot_every == 0:
                 trace.snapshots[k // trace.snapshot_every] = state.theta
             softmax_rows(state.theta, stale, policy, cumulative)
             steps = sample(dynamics, cumulative, key, k, states, cells)
             has_estimate = k > 0
-            if hyper.use_momentum:
-                alpha = course_at(hyper.momentum, k)
+            if settings.use_momentum:
+                alpha = schedule_at(settings.momentum, progress)
                 if k > 0:
                     importance_weights(
-                        state.theta, state.previous_theta, cells, hyper.importance_bound, ratios, importance
+                        state.theta, state.previous_theta, cells, settings.importance_bound, ratios, importance
                     )
                 theta_now[:] = state.theta
             for turn in range(2):
                 # Of the two halves of an iteration, estimate and step, the step comes first with pairing "previous".
-                if (turn == 0) != (hyper.pairing == PREVIOUS):
-                    count(dynamics.weights, cells, hyper.n_first, fresh)
-                    if hyper.use_momentum and k > 0:
+                if (turn == 0) != (settings.pairing == PREVIOUS):
+                    count(dynamics.weights, cells, settings.n_first, fresh)
+                    if settings.use_momentum and k > 0:
                         correct_occupancy(
-                            state.occupancy, fresh, dynamics.weights, cells, hyper.n_first, importance, alpha
+                            state.occupancy, fresh, dynamics.weights, cells, settings.n_first, importance, alpha
                         )
                     else:
-                        remember(state.occupancy, fresh, course_at(hyper.fresh_share, k) if k > 0 else 1.0)
-                    measure(terms, state.occupancy, state_occupancy, is_recorded, values)
+                        share = schedule_at(settings.fresh_share, progress) if k > 0 else 1.0
+                        remember(state.occupancy, fresh, share)
+                    measure(terms, state.occupancy, state_occupancy, is_recorded, parts, values)
                     has_estimate = True
                 elif has_estimate:
-                    set_slopes(terms, penalties, hyper, k, multipliers, state.peaks, values, slopes)
-                    if hyper.use_momentum:
+                    set_slopes(terms, penalties, settings, progress, multipliers, state.peaks, values, slopes)
+                    if settings.use_momentum:
                         used[:] = 1  # the next batch may ask for any of these rewards
                     else:
-                        mark(cells, hyper.first_used, used)
-                    pseudo_rewards(terms, slopes, values, state.occupancy, state_occupancy, used, n_actions, rewards)
+                        mark(cells, settings.first_used, used)
+                    pseudo_rewards(terms, slopes, parts, state.occupancy, state_occupancy, used, n_actions, rewards)
                     add_returns(
-                        dynamics.weights, rewards, cells, hyper.first_used, hyper.use_baseline, returns, factors
+                        dynamics.weights, rewards, cells, settings.first_used, settings.use_baseline, returns, factors
                     )
                     squares = softmax_gradient(policy, n_used, used, factors, gradient, stale)
-                    if hyper.use_momentum:
+                    if settings.use_momentum:
                         has_old = counters[UPDATES] > 0
                         if has_old:
                             old_rewards = state.previous_rewards.reshape(n_cells)
@@ -250,8 +245,8 @@ def _make_advance(digest: str) -> Callable[..., None]:
                                 dynamics.weights,
                                 old_rewards,
                                 cells,
-                                hyper.first_used,
-                                hyper.use_baseline,
+                                settings.first_used,
+                                settings.use_baseline,
                                 importance,
                                 returns,
                                 factors,
@@ -262,24 +257,26 @@ def _make_advance(digest: str) -> Callable[..., None]:
                             softmax_gradient(old_policy, n_used, used, factors, old_gradient, stale)
                         squares = follow(state.direction, gradient, old_gradient, alpha, has_old)
                         state.previous_rewards[:] = rewards.reshape((n_states, n_actions))
-                    if hyper.use_proximal:
-                        if counters[UPDATES] % hyper.n_inner == 0:
+                    if settings.use_proximal:
+                        if counters[UPDATES] % settings.inner_iterations == 0:
                             state.center[:] = state.theta
-                        squares = pull_to_center(gradient, state.theta, state.center, hyper.proximal_weight)
+                        squares = pull_to_center(gradient, state.theta, state.center, settings.proximal_weight)
                         stale[:] = 1
                     if not math.isfinite(squares):
                         counters[DIVERGED] = k
                         return
                     counters[UPDATES] += 1
-                    if not take_step(state, hyper, policy, gradient, squares, full_mass, visits, theta_before, stale):
+                    if not take_step(
+                        state, settings, progress, policy, gradient, squares, full_mass, visits, theta_before, stale
+                    ):
                         counters[DIVERGED] = k
                         return
-            if hyper.use_momentum:
+            if settings.use_momentum:
                 state.previous_theta[:] = theta_now
             if is_recorded:
-                set_slopes(terms, penalties, hyper, k, multipliers, state.peaks, values, slopes)
+                set_slopes(terms, penalties, settings, progress, multipliers, state.peaks, values, slopes)
                 record(terms, trace, k // trace.record_every, values, slopes)
-            step_multipliers(terms, penalties, hyper, k, multipliers, state.peaks, values)
+            step_multipliers(terms, penalties, settings, progress, multipliers, state.peaks, values)
             counters[STEPS] += steps
             counters[ITERATION] = k + 1
         if trace.snapshot_every > 0 and target % trace.snapshot_every == 0 and counters[ITERATION] == target:

@@ -6,7 +6,6 @@ Formulas are those of :mod:`constrained_maxent.penalties`; tests hold the two to
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,17 +15,17 @@ from constrained_maxent.engine.compiled import inner
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.penalties import (
     AdaptiveLagrangian,
-    AdaptiveQuadratic,
     AugmentedLagrangian,
     Exact,
     Lagrangian,
     Penalty,
     Quadratic,
     QuadraticContinuation,
+    is_known_kind,
 )
 from constrained_maxent.types import FloatArray, IntArray
 
-QUADRATIC, EXACT, LAGRANGIAN, AUGMENTED, ADAPTIVE, GROWING = range(6)
+QUADRATIC, EXACT, LAGRANGIAN, AUGMENTED, ADAPTIVE = range(5)
 
 
 class Penalties(NamedTuple):
@@ -34,59 +33,52 @@ class Penalties(NamedTuple):
 
     Attributes:
         kinds: which penalty.
-        beta: β, where it has one, or the rate of an adaptive Lagrangian; at its start where it grows.
-        log_growth: logarithm of β at the end of its growth over that at the start; 0 where it is constant.
-        growth_iterations: batches from the one to the other.
-        begun: batches of them that were over before the run.
+        beta: β, where it has one, or the rate of an adaptive Lagrangian; at its start where it has a schedule.
+        log_growth: logarithm of β at the end of its schedule over that at the start; 0 where it is constant.
+        begun: progress of its schedule in the first batch.
         learning_rate: step of the multiplier; negative for the classical 2β.
-        largest: upper bound of the multiplier, or of a β that grows by violations.
-        tolerance, growth: violation above which such a β grows, and by what factor.
+        largest: upper bound of the multiplier.
     """
 
     kinds: IntArray
     beta: FloatArray
     log_growth: FloatArray
-    growth_iterations: FloatArray
     begun: FloatArray
     learning_rate: FloatArray
     largest: FloatArray
-    tolerance: FloatArray
-    growth: FloatArray
 
 
 def penalties_of(penalties: Sequence[Penalty]) -> tuple[Penalties, FloatArray, FloatArray]:
     """The compiled form, and multipliers and largest violations at the start.
 
-    In place of multipliers, an adaptive Lagrangian has prices and an ``AdaptiveQuadratic`` its β.
+    In place of a multiplier, an adaptive Lagrangian has a price.
 
     Raises:
-        InvalidSetting: a penalty that the engine does not know.
+        InvalidSetting: a penalty of the user's own.
     """
+    count = len(penalties)
     compiled = Penalties(
-        kinds=np.zeros(len(penalties), dtype=np.int64),
-        beta=np.zeros(len(penalties)),
-        log_growth=np.zeros(len(penalties)),
-        growth_iterations=np.ones(len(penalties)),
-        begun=np.zeros(len(penalties)),
-        learning_rate=np.zeros(len(penalties)),
-        largest=np.full(len(penalties), np.inf),
-        tolerance=np.zeros(len(penalties)),
-        growth=np.ones(len(penalties)),
+        kinds=np.zeros(count, dtype=np.int64),
+        beta=np.zeros(count),
+        log_growth=np.zeros(count),
+        begun=np.zeros(count),
+        learning_rate=np.zeros(count),
+        largest=np.full(count, np.inf),
     )
-    multipliers, peaks = np.zeros((2, len(penalties)))
+    multipliers, peaks = np.zeros((2, count))
     for i, penalty in enumerate(penalties):
+        # A class of the user's own may derive from one of these, with another formula.
+        if not is_known_kind(penalty):
+            raise InvalidSetting(
+                f"The engine has no compiled form of the penalty {type(penalty).__name__}: it knows those of "
+                "constrained_maxent.penalties. agents.PGP takes any penalty."
+            )
         match penalty:
             case Quadratic():
                 compiled.kinds[i], compiled.beta[i] = QUADRATIC, penalty.beta
             case QuadraticContinuation():
                 compiled.kinds[i], compiled.beta[i] = QUADRATIC, penalty.start
-                compiled.log_growth[i] = math.log(penalty.end / penalty.start)
-                compiled.growth_iterations[i], compiled.begun[i] = penalty.iterations, penalty.iteration
-            case AdaptiveQuadratic():
-                # As the penalty itself: a β that grows without bound stays a number.
-                compiled.kinds[i], compiled.largest[i] = GROWING, min(penalty.largest, sys.float_info.max)
-                compiled.tolerance[i], compiled.growth[i] = penalty.tolerance, penalty.growth
-                multipliers[i] = penalty.beta
+                compiled.log_growth[i], compiled.begun[i] = math.log(penalty.end / penalty.start), penalty.progress
             case Exact():
                 compiled.kinds[i], compiled.beta[i] = EXACT, penalty.beta
             case Lagrangian():
@@ -98,25 +90,20 @@ def penalties_of(penalties: Sequence[Penalty]) -> tuple[Penalties, FloatArray, F
                 multipliers[i] = penalty.multiplier
             case AdaptiveLagrangian():
                 compiled.kinds[i], compiled.beta[i] = ADAPTIVE, penalty.rate
-                if penalty.final_rate is not None and penalty.iterations is not None:
+                if penalty.final_rate is not None:
                     compiled.log_growth[i] = math.log(penalty.final_rate / penalty.rate)
-                    compiled.growth_iterations[i], compiled.begun[i] = penalty.iterations, penalty.iteration
+                    compiled.begun[i] = penalty.progress
                 multipliers[i], peaks[i] = penalty.price, penalty.largest_violation
-            case _:
-                raise InvalidSetting(
-                    f"The engine has no compiled form of the penalty {type(penalty).__name__}: it knows those of "
-                    "constrained_maxent.penalties. agents.PGP takes any penalty."
-                )
     return compiled, multipliers, peaks
 
 
 @inner
-def beta_of(penalties: Penalties, i: int, iteration: int) -> float:
-    """β of constraint i in the batch that comes after so many others."""
+def beta_of(penalties: Penalties, i: int, progress: float) -> float:
+    """β of constraint i where this share of the run is over."""
     beta: float = penalties.beta[i]
     if penalties.log_growth[i] == 0.0:
         return beta
-    share: float = min((iteration + penalties.begun[i]) / penalties.growth_iterations[i], 1.0)
+    share: float = progress if progress > 0.0 else penalties.begun[i]
     return beta * math.exp(share * penalties.log_growth[i])
 
 
@@ -124,8 +111,6 @@ def beta_of(penalties: Penalties, i: int, iteration: int) -> float:
 def slope(penalties: Penalties, i: int, beta: float, multiplier: float, peak: float, violation: float) -> float:
     """ℒ'(R) of constraint i; ``peak`` is the largest violation before this batch."""
     kind = penalties.kinds[i]
-    if kind == GROWING:
-        return 2.0 * multiplier * max(violation, 0.0)
     if kind == QUADRATIC:
         return 2.0 * beta * max(violation, 0.0)
     if kind == EXACT:
@@ -145,12 +130,9 @@ def stepped(penalties: Penalties, i: int, beta: float, multiplier: float, peak: 
     kind = penalties.kinds[i]
     if kind in (QUADRATIC, EXACT):
         return multiplier
-    largest: float = penalties.largest[i]
-    if kind == GROWING:
-        return min(multiplier * penalties.growth[i], largest) if violation > penalties.tolerance[i] else multiplier
-    rate: float = penalties.learning_rate[i]
     if kind == ADAPTIVE:
         return max(multiplier + beta * violation / peak, 0.0) if peak > 0.0 else multiplier
+    rate: float = penalties.learning_rate[i]
     if rate < 0.0:
         rate = 2.0 * beta
-    return min(max(multiplier + rate * violation, 0.0), largest)
+    return min(max(multiplier + rate * violation, 0.0), penalties.largest[i])

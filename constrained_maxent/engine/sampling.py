@@ -1,18 +1,171 @@
-"""A batch of episodes under a softmax table, and its visit counts."""
+r"""Batches of episodes of a finite MDP under a softmax table, and their visit counts.
+
+Random numbers are a function of seed and position: SplitMix64 (Steele, Lea and Flood, 2014). The number at position *n*
+of the stream with key *k* is :math:`\mathrm{mix}(k + (n + 1)\,\phi)` modulo :math:`2^{64}`, with :math:`\phi` =
+``0x9E3779B97F4A7C15``. Nothing is carried from one number to the next: a run draws the same ones whatever runs beside
+it, in however many threads, and wherever it was interrupted.
+
+Iteration *i* of a run with *B* episodes of up to *H* steps uses ``B * (2 * H + 1)`` positions, from ``i`` times as
+many on: the starts of the *B* episodes, then for each time step *B* for the actions and *B* for the next states. What
+an ended episode or a certain outcome does not need is skipped.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from constrained_maxent.engine.compiled import flushed, inner
-from constrained_maxent.engine.dynamics import DRAWN, END, Dynamics, Indices, draw
-from constrained_maxent.engine.streams import uniform
+from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.occupancy import Scale, Weighting
 from constrained_maxent.types import FloatArray
 
+Indices = NDArray[np.int32]
 Flags = NDArray[np.uint8]
+
+END = -1
+"""Instead of a next state: the episode is over."""
+
+DRAWN = -2
+"""Instead of a next state: there are several outcomes, one is drawn."""
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_ONE, _27, _30, _31, _11 = np.uint64(1), np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(11)
+_UNIT = 2.0**-53
+
+
+@runtime_checkable
+class FiniteMDP(Protocol):
+    """Dynamics, start and horizon: enough to sample episodes. :class:`~constrained_maxent.oracle.TabularMDP` has them."""
+
+    @property
+    def transition(self) -> csr_array: ...
+    @property
+    def ending(self) -> csr_array: ...
+    @property
+    def initial(self) -> FloatArray: ...
+    @property
+    def n_states(self) -> int: ...
+    @property
+    def n_actions(self) -> int: ...
+    @property
+    def horizon(self) -> int | None: ...
+    def weighting(self, scale: Scale = "normalized") -> Weighting: ...
+
+
+class Dynamics(NamedTuple):
+    """The MDP as arrays. Cells are numbered ``state * n_actions + action``.
+
+    Attributes:
+        n_states, n_actions: sizes.
+        certain: next state of each cell that has one outcome only, else ``DRAWN``, ``(n_cells,)``.
+        first: where the outcomes of each cell begin in the next two, ``(n_cells + 1,)``.
+        successors: next state, or ``END``, ``(n_outcomes,)``.
+        cumulative: sums of the probabilities within each cell; the last is 1, ``(n_outcomes,)``.
+        starts: possible first states, ``(n_starts,)``.
+        start_cumulative: sums of their probabilities; the last is 1, ``(n_starts,)``.
+        weights: w_t of the occupancy, ``(horizon,)``.
+    """
+
+    n_states: int
+    n_actions: int
+    certain: Indices
+    first: Indices
+    successors: Indices
+    cumulative: FloatArray
+    starts: Indices
+    start_cumulative: FloatArray
+    weights: FloatArray
+
+
+def tabulate(mdp: FiniteMDP, scale: Scale) -> Dynamics:
+    """The arrays of an MDP.
+
+    Raises:
+        InvalidSetting: it has no horizon, so that an episode might never end; or it is no MDP.
+    """
+    if not isinstance(mdp, FiniteMDP):
+        raise InvalidSetting(
+            f"mdp= is a {type(mdp).__name__}, not a finite MDP. From an environment that publishes its dynamics: "
+            "TabularMDP.from_env(env, discount=0.99, horizon=100)."
+        )
+    if mdp.horizon is None:
+        raise InvalidSetting(
+            "The MDP has no horizon, so that a policy may never end an episode: give it one, for example "
+            "dataclasses.replace(mdp, horizon=500); what comes later has the weight discount**500."
+        )
+    # In canonical form, outcomes are in the order of the states; all ways of ending come last, as one.
+    moves = mdp.transition.tocoo()
+    ending = np.asarray(mdp.ending.sum(axis=1)).reshape(-1)
+    ends = np.flatnonzero(ending > 0.0)
+    rows = np.concatenate([moves.row, ends])
+    order = np.argsort(rows, kind="stable")
+    likely = np.concatenate([moves.data, ending[ends]])[order] > 0.0
+    rows = rows[order][likely]
+    successors = np.concatenate([moves.col, np.full(len(ends), END)])[order][likely].astype(np.int32)
+    probabilities = np.concatenate([moves.data, ending[ends]])[order][likely]
+    counts = np.bincount(rows, minlength=mdp.n_states * mdp.n_actions)
+    first = np.concatenate([[0], np.cumsum(counts)])
+    starts = np.flatnonzero(mdp.initial > 0.0)
+    return Dynamics(
+        n_states=int(mdp.n_states),
+        n_actions=int(mdp.n_actions),
+        certain=np.where(counts == 1, successors[first[:-1]], DRAWN).astype(np.int32),
+        first=first.astype(np.int32),
+        successors=successors,
+        cumulative=_cumulative(probabilities, first),
+        starts=starts.astype(np.int32),
+        start_cumulative=_cumulative(mdp.initial[starts], np.array([0, len(starts)])),
+        weights=mdp.weighting(scale).weights(np.arange(mdp.horizon)),
+    )
+
+
+def _cumulative(probabilities: FloatArray, first: NDArray[np.int64]) -> FloatArray:
+    """Sums within each section. Its last is 1 whatever was rounded before: u < 1 always finds an outcome."""
+    sums = np.empty_like(probabilities)
+    for begin, end in zip(first[:-1].tolist(), first[1:].tolist(), strict=True):
+        sums[begin:end] = np.cumsum(probabilities[begin:end])
+        sums[end - 1] = 1.0
+    return sums
+
+
+@inner
+def draw(cumulative: FloatArray, begin: int, end: int, u: float) -> int:
+    """The first position in ``begin .. end - 1`` whose cumulative probability exceeds u, by bisection."""
+    low, high = begin, end - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if cumulative[middle] > u:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+# Random numbers.
+
+
+def stream_key(seed: int) -> np.uint64:
+    """The key of a seed's stream, well mixed, so that neighboring seeds have nothing in common."""
+    return np.uint64(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
+
+
+@inner
+def uniform(key: np.uint64, position: int) -> float:
+    """The number at a position of a stream, in [0, 1), a multiple of 2⁻⁵³."""
+    z = key + (np.uint64(position) + _ONE) * _GOLDEN
+    z = (z ^ (z >> _30)) * _FIRST
+    z = (z ^ (z >> _27)) * _SECOND
+    z = z ^ (z >> _31)
+    return np.float64(z >> _11) * _UNIT
+
+
+# Batches.
 
 
 @inner

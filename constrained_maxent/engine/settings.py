@@ -1,4 +1,4 @@
-"""What can be set about one run of the engine."""
+"""What can be set about one run of the engine, and its compiled form."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, get_args
 
-from constrained_maxent.engine.schedules import Course, course_of
+from constrained_maxent.engine.compiled import inner
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.functionals import Entropy, Functional
 from constrained_maxent.occupancy import fresh_share
-from constrained_maxent.penalties import AdaptiveQuadratic, QuadraticContinuation
 from constrained_maxent.problem import Constraint, Problem
 from constrained_maxent.schedules import Geometric, Schedule
 from constrained_maxent.types import check_count, is_number
@@ -37,7 +36,7 @@ class RunSettings:
     Raises:
         InvalidSetting: a value out of range or of another kind.
 
-    >>> RunSettings(seed=3, learning_rate=Geometric(0.03, 0.0005, 20_000), optimizer="adam").episodes_per_batch
+    >>> RunSettings(seed=3, learning_rate=Geometric(0.03, 0.0005), optimizer="adam").episodes_per_batch
     8
     """
 
@@ -88,33 +87,28 @@ class RunSettings:
             raise InvalidSetting("episodes_per_batch=1 must be at least 2: split needs two halves.")
         check_count("inner_iterations", self.inner_iterations)
         problem = self.problem()  # checks the parts and their names
-        _check("memory", self.memory, 0.0, 1.0)
-        _check("damping", self.damping, math.ulp(0.0), math.inf)
-        for weight in _ends(self.momentum):
-            if not (is_number(weight) and 0.0 < weight <= 1.0):
-                raise InvalidSetting(f"momentum={weight!r} must lie above 0 and not above 1.")
+        tiny = math.ulp(0.0)
+        for name, least, bound in (
+            ("memory", 0.0, 1.0),
+            ("learning_rate", tiny, math.inf),
+            ("beta", tiny, math.inf),
+            ("momentum", tiny, math.nextafter(1.0, 2.0)),
+            ("damping", tiny, math.inf),
+            ("importance_bound", 1.0, math.inf),
+            ("proximal_weight", 0.0, math.inf),
+            ("projection_radius", tiny, math.inf),
+        ):
+            value = getattr(self, name)
+            if value is not None or name not in ("beta", "proximal_weight", "projection_radius"):
+                _require_between(name, value, least, bound)
         if self.uses_momentum and self.memory != 0.0:
             raise InvalidSetting("memory= and momentum= both carry λ̂ from batch to batch: choose one of them.")
-        if not (is_number(self.importance_bound) and 1.0 <= self.importance_bound < math.inf):
-            raise InvalidSetting(f"importance_bound={self.importance_bound!r} must be a finite number of at least 1.")
-        if self.proximal_weight is not None and not (
-            is_number(self.proximal_weight) and 0.0 <= self.proximal_weight < math.inf
-        ):
-            raise InvalidSetting(
-                f"proximal_weight={self.proximal_weight!r} must be a finite number of at least 0, or None."
-            )
-        _check("learning_rate", self.learning_rate, math.ulp(0.0), math.inf)
         if self.beta is not None:
-            _check("beta", self.beta, math.ulp(0.0), math.inf)
             for name, constraint in problem.constraints.items():
-                if isinstance(constraint.penalty, (QuadraticContinuation, AdaptiveQuadratic)):
+                if constraint.penalty.has_schedule or not hasattr(constraint.penalty, "beta"):
                     raise InvalidSetting(
-                        f"beta= is given, but the penalty of {name!r} has a schedule or a rule: give one of them."
+                        f"beta= is given, but the penalty of {name!r} has none, or a schedule of its own: leave it out."
                     )
-                if not hasattr(constraint.penalty, "beta"):
-                    raise InvalidSetting(f"beta= is given, but the penalty of {name!r} has none: leave it out.")
-        if self.projection_radius is not None:
-            _check("projection_radius", self.projection_radius, math.ulp(0.0), math.inf)
 
     @property
     def uses_momentum(self) -> bool:
@@ -126,8 +120,44 @@ class RunSettings:
         return Problem.of(self.objective, self.constraints)
 
 
-class Hyperparameters(NamedTuple):
-    """Settings in compiled form.
+_SCHEDULES = ("memory", "learning_rate", "beta", "momentum")
+
+
+def _require_between(name: str, given: Schedule, least: float, bound: float) -> None:
+    """Raise ``InvalidSetting`` unless a number, or both ends of a schedule where one is possible, are in [least, bound)."""
+    is_schedule = isinstance(given, Geometric) and name in _SCHEDULES
+    for value in (given.start, given.end) if is_schedule else (given,):
+        if not (is_number(value) and least <= value < bound):
+            above = "above 0" if least == math.ulp(0.0) else f"at least {least:g}"
+            below = ", and finite" if bound == math.inf else ", and below 1" if bound == 1.0 else ", and at most 1"
+            raise InvalidSetting(f"{name}={value!r} must be a number {above}{below}.")
+
+
+class CompiledSchedule(NamedTuple):
+    """A constant or geometric schedule: its start, and the logarithm of end / start."""
+
+    start: float
+    log_ratio: float
+
+
+def compiled_schedule(schedule: Schedule) -> CompiledSchedule:
+    """The compiled form."""
+    if isinstance(schedule, Geometric):
+        return CompiledSchedule(float(schedule.start), math.log(schedule.end / schedule.start))
+    return CompiledSchedule(float(schedule), 0.0)
+
+
+@inner
+def schedule_at(schedule: CompiledSchedule, progress: float) -> float:
+    """The value where this share of the run, at most 1, is over."""
+    if schedule.log_ratio == 0.0:
+        return schedule.start
+    return schedule.start * math.exp(progress * schedule.log_ratio)
+
+
+class CompiledSettings(NamedTuple):
+    """The settings of a run but for its problem and seed, as numbers. Every entry has one type, whatever was given:
+    one machine code serves all runs.
 
     Attributes:
         n_episodes: B.
@@ -137,9 +167,7 @@ class Hyperparameters(NamedTuple):
         fresh_share: 1 - memory.
         has_beta: whether ``beta`` replaces that of the penalties.
         optimizer: ``PLAIN``, ``NORMALIZED``, ``NATURAL`` or ``ADAM``.
-        damping: of the natural gradient, as a share of the full mass.
         use_momentum, use_proximal, use_baseline: 0 or 1.
-        n_inner: steps until the proximal center moves.
         radius: of the projection; infinite for none.
     """
 
@@ -147,54 +175,43 @@ class Hyperparameters(NamedTuple):
     n_first: int
     first_used: int
     pairing: int
-    fresh_share: Course
-    learning_rate: Course
+    fresh_share: CompiledSchedule
+    learning_rate: CompiledSchedule
     has_beta: int
-    beta: Course
+    beta: CompiledSchedule
     optimizer: int
     damping: float
     use_momentum: int
-    momentum: Course
+    momentum: CompiledSchedule
     importance_bound: float
     use_proximal: int
     proximal_weight: float
-    n_inner: int
+    inner_iterations: int
     use_baseline: int
     radius: float
 
-
-def hyperparameters_of(settings: RunSettings) -> Hyperparameters:
-    """The compiled form. Every entry has one type, whatever was given: one machine code serves all runs."""
-    episodes = int(settings.episodes_per_batch)
-    half = episodes // 2 if settings.pairing == "split" else 0
-    return Hyperparameters(
-        n_episodes=episodes,
-        n_first=half or episodes,
-        first_used=half,
-        pairing=_PAIRINGS[settings.pairing],
-        fresh_share=course_of(fresh_share(settings.memory)),
-        learning_rate=course_of(settings.learning_rate),
-        has_beta=int(settings.beta is not None),
-        beta=course_of(0.0 if settings.beta is None else settings.beta),
-        optimizer=_OPTIMIZERS[settings.optimizer],
-        damping=float(settings.damping),
-        use_momentum=int(settings.uses_momentum),
-        momentum=course_of(settings.momentum),
-        importance_bound=float(settings.importance_bound),
-        use_proximal=int(settings.proximal_weight is not None),
-        proximal_weight=float(settings.proximal_weight or 0.0),
-        n_inner=int(settings.inner_iterations),
-        use_baseline=int(settings.baseline == "batch-mean"),
-        radius=math.inf if settings.projection_radius is None else float(settings.projection_radius),
-    )
-
-
-def _check(name: str, schedule: Schedule, least: float, bound: float) -> None:
-    for value in _ends(schedule):
-        if not (is_number(value) and least <= value < bound):
-            limits = f"lie in [0, {bound:g})" if least == 0.0 else "be a finite number above 0"
-            raise InvalidSetting(f"{name}={value!r} must {limits}.")
-
-
-def _ends(schedule: Schedule) -> tuple[float, ...]:
-    return (schedule.start, schedule.end) if isinstance(schedule, Geometric) else (schedule,)
+    @classmethod
+    def of(cls, settings: RunSettings) -> CompiledSettings:
+        """The compiled form."""
+        episodes = int(settings.episodes_per_batch)
+        half = episodes // 2 if settings.pairing == "split" else 0
+        return cls(
+            n_episodes=episodes,
+            n_first=half or episodes,
+            first_used=half,
+            pairing=_PAIRINGS[settings.pairing],
+            fresh_share=compiled_schedule(fresh_share(settings.memory)),
+            learning_rate=compiled_schedule(settings.learning_rate),
+            has_beta=int(settings.beta is not None),
+            beta=compiled_schedule(0.0 if settings.beta is None else settings.beta),
+            optimizer=_OPTIMIZERS[settings.optimizer],
+            damping=float(settings.damping),
+            use_momentum=int(settings.uses_momentum),
+            momentum=compiled_schedule(settings.momentum),
+            importance_bound=float(settings.importance_bound),
+            use_proximal=int(settings.proximal_weight is not None),
+            proximal_weight=float(settings.proximal_weight or 0.0),
+            inner_iterations=int(settings.inner_iterations),
+            use_baseline=int(settings.baseline == "batch-mean"),
+            radius=math.inf if settings.projection_radius is None else float(settings.projection_radius),
+        )

@@ -45,7 +45,7 @@ def adam_step(
     updates: int,
     touched: Flags,
 ) -> None:
-    """The same with Adam's direction, which moves every row. ``updates`` counts from 1."""
+    """θ ← proj(θ + η x) with Adam's direction x, which moves every row. ``updates`` counts from 1."""
     n_states, n_actions = theta.shape
     step = learning_rate / (1.0 - FIRST_DECAY**updates)
     correction = math.sqrt(1.0 - SECOND_DECAY**updates)
@@ -70,7 +70,7 @@ def natural_step(
     radius: float,
     touched: Flags,
 ) -> None:
-    """The same, damped and natural. ``visits`` is d, ``(n_states,)``; ``damping`` is δ > 0, in its units."""
+    """θ ← proj(θ + η x) with the natural direction x; ``visits`` is d, ``(n_states,)``, ``damping`` δ > 0, in its units."""
     n_states, n_actions = theta.shape
     for s in range(n_states):
         if not touched[s]:

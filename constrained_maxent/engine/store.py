@@ -1,49 +1,107 @@
-"""The arrays of all runs: what they carry from batch to batch, and what they write down."""
+"""The arrays of all runs: what they carry from batch to batch, what they write down, and the result made of it."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
-from constrained_maxent.engine.dynamics import Dynamics
+from constrained_maxent.engine.compiled import UserFunction
 from constrained_maxent.engine.kernel import DIVERGED, ITERATION, STEPS, State, Trace
 from constrained_maxent.engine.multipliers import ADAPTIVE, Penalties, penalties_of
-from constrained_maxent.engine.result import TabularResult
-from constrained_maxent.engine.settings import ADAM, Hyperparameters, RunSettings, hyperparameters_of
-from constrained_maxent.engine.streams import stream_key
+from constrained_maxent.engine.sampling import Dynamics, stream_key
+from constrained_maxent.engine.settings import ADAM, CompiledSettings, RunSettings
 from constrained_maxent.engine.terms import Terms, terms_of
 from constrained_maxent.errors import CheckpointMismatch, InvalidSetting
 from constrained_maxent.functionals import Functional
 from constrained_maxent.types import FloatArray, IntArray
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class TabularResult:
+    """All runs, from their first batch on. The first axis of every array is the run.
+
+    What is recorded is what the run itself sees: λ̂ with its memory, entropies with their smoothing. A batch that a run
+    did not reach, because it diverged or was interrupted, is NaN.
+
+    Attributes:
+        iterations: batches done, ``(n_runs,)``.
+        transitions: steps taken in the MDP, ``(n_runs,)``.
+        diverged: the batch in which the gradient or the step was no longer finite, -1 where they always were,
+            ``(n_runs,)``. Such a run stops there, with the θ that it had.
+        theta: θ at the end, ``(n_runs, n_states, n_actions)``.
+        multipliers: μ of the penalties at the end, by constraint, each ``(n_runs,)``.
+        snapshot_iterations: after how many batches the snapshots were taken, ``(n_snapshots,)``.
+        snapshots: θ there, ``(n_runs, n_snapshots, n_states, n_actions)``.
+        record_iterations: numbers of the recorded batches, ``(n_records,)``.
+        objective: F(λ̂) of these batches, ``(n_runs, n_records)``.
+        constraints: R(λ̂) by name, each ``(n_runs, n_records)``; satisfied where ≤ 0.
+        slopes: ℒ'(R) by name, each ``(n_runs, n_records)``: what multiplies the constraint's pseudo-reward.
+    """
+
+    iterations: IntArray
+    transitions: IntArray
+    diverged: IntArray
+    theta: FloatArray
+    multipliers: Mapping[str, FloatArray]
+    snapshot_iterations: IntArray
+    snapshots: FloatArray
+    record_iterations: IntArray
+    objective: FloatArray
+    constraints: Mapping[str, FloatArray]
+    slopes: Mapping[str, FloatArray]
+
+    @property
+    def policies(self) -> FloatArray:
+        """π(a|s) at the end, ``(n_runs, n_states, n_actions)``."""
+        return _policies(self.theta)
+
+    @property
+    def snapshot_policies(self) -> FloatArray:
+        """π(a|s) at the snapshots, ``(n_runs, n_snapshots, n_states, n_actions)``."""
+        return _policies(self.snapshots)
+
+    def __repr__(self) -> str:
+        runs, least, most = len(self.iterations), min(self.iterations), max(self.iterations)
+        done = f"{least}" if least == most else f"{least} to {most}"
+        return f"TabularResult({runs} runs of {done} batches, {int(self.transitions.sum()):,} transitions)"
+
+
+def _policies(theta: FloatArray) -> FloatArray:
+    with np.errstate(invalid="ignore", over="ignore"):  # NaN where a run never came; θ may be as large as floats get
+        policies: FloatArray = softmax(theta, axis=-1)
+    return policies
+
+
 class PreparedRun(NamedTuple):
-    """Settings in compiled form."""
+    """A run in compiled form, multipliers and largest violations at its start, and what its terms point to."""
 
     terms: Terms
     penalties: Penalties
-    hyper: Hyperparameters
+    settings: CompiledSettings
     key: np.uint64
     multipliers: FloatArray
     peaks: FloatArray
+    functions: tuple[UserFunction, ...]
 
 
 def prepare(runs: Sequence[RunSettings], n_states: int, n_actions: int) -> list[PreparedRun]:
     """The compiled form of all runs; those with the same functionals share their tables."""
-    known: dict[tuple[Functional | None, ...], Terms] = {}
+    known: dict[tuple[Functional | None, ...], tuple[Terms, tuple[UserFunction, ...]]] = {}
     prepared = []
     for settings in runs:
         # Functionals compare by identity.
         functionals = (settings.objective, *(constraint.functional for constraint in settings.constraints.values()))
         if functionals not in known:
             known[functionals] = terms_of(functionals, n_states, n_actions)
+        terms, functions = known[functionals]
         penalties, *starts = penalties_of([constraint.penalty for constraint in settings.constraints.values()])
-        prepared.append(
-            PreparedRun(known[functionals], penalties, hyperparameters_of(settings), stream_key(settings.seed), *starts)
-        )
+        compiled = CompiledSettings.of(settings)
+        prepared.append(PreparedRun(terms, penalties, compiled, stream_key(settings.seed), *starts, functions))
     return prepared
 
 
@@ -51,9 +109,11 @@ def fingerprint(prepared: Sequence[PreparedRun]) -> str:
     """A digest of everything that determines what the runs do, but for the MDP."""
     digest = hashlib.sha256()
     for run in prepared:
-        digest.update(repr((run.hyper, int(run.key))).encode())
-        for array in (*run.terms, *run.penalties, run.multipliers, run.peaks):
-            digest.update(array.tobytes())
+        functions = [function.digest for function in run.functions]
+        digest.update(repr((run.settings, int(run.key), functions)).encode())
+        terms = run.terms._replace(addresses=np.zeros(0, dtype=np.int64))  # other ones in every process
+        for entry in (*terms, *run.penalties, run.multipliers, run.peaks):
+            digest.update(np.asarray(entry).tobytes())
     return digest.hexdigest()
 
 
@@ -65,11 +125,11 @@ def fingerprint_of_dynamics(dynamics: Dynamics) -> str:
     return digest.hexdigest()
 
 
-def scratch_bytes(dynamics: Dynamics, hyper: Hyperparameters) -> int:
+def scratch_bytes(dynamics: Dynamics, settings: CompiledSettings) -> int:
     """What a thread takes to work on a run: a batch's cells, and a dozen tables; with momentum half as many more."""
     n_cells = dynamics.n_states * dynamics.n_actions
-    tables = (18 if hyper.use_momentum else 12) * n_cells
-    return hyper.n_episodes * (4 * len(dynamics.weights) + 20) + 8 * tables
+    tables = (18 if settings.use_momentum else 12) * n_cells
+    return settings.n_episodes * (4 * len(dynamics.weights) + 20) + 8 * tables
 
 
 class Store:
@@ -103,7 +163,7 @@ class Store:
         self.n_runs, self.n_cells = len(prepared), shape[0] * shape[1]
         self.snapshot_every, self.record_every = snapshot_every, record_every
         self._memory_limit = memory_limit
-        largest = sorted((scratch_bytes(dynamics, run.hyper) for run in prepared), reverse=True)
+        largest = sorted((scratch_bytes(dynamics, run.settings) for run in prepared), reverse=True)
         self._scratch = sum(largest[:threads])
         self._origin = {
             "fingerprint": fingerprint(prepared),
@@ -112,9 +172,9 @@ class Store:
             "record_every": record_every,
         }
         # What only some kinds of step carry exists for the runs that take them.
-        adam = np.array([run.hyper.optimizer == ADAM for run in prepared])
-        momentum = np.array([bool(run.hyper.use_momentum) for run in prepared])
-        proximal = np.array([bool(run.hyper.use_proximal) for run in prepared])
+        adam = np.array([run.settings.optimizer == ADAM for run in prepared])
+        momentum = np.array([bool(run.settings.use_momentum) for run in prepared])
+        proximal = np.array([bool(run.settings.use_proximal) for run in prepared])
         self._users = {
             "mean": adam,
             "square": adam,

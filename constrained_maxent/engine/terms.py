@@ -1,6 +1,6 @@
-"""The functionals of tables in compiled form: what they are at λ̂, and their derivatives in its cells.
+"""Functionals in compiled form, as sums of terms: what they are at λ̂, and the pseudo-reward of its cells.
 
-Formulas and conventions are those of :mod:`constrained_maxent.functionals`; tests hold the two together.
+Formulas are those of :class:`~constrained_maxent.functionals.terms.EngineTerm`; tests hold the two together.
 """
 
 from __future__ import annotations
@@ -11,128 +11,231 @@ from typing import NamedTuple
 
 import numpy as np
 
-from constrained_maxent.engine.compiled import inner
-from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.functionals import Entropy, Functional, KLDivergence, L2Distance, LinearCost
-from constrained_maxent.functionals.base import cell_smoothing
-from constrained_maxent.types import FloatArray, IntArray
+from constrained_maxent.engine.compiled import UserFunction, call_through, compile_user_function, inner
+from constrained_maxent.engine.sampling import Flags
+from constrained_maxent.errors import InvalidData, InvalidSetting
+from constrained_maxent.functionals import Functional
+from constrained_maxent.functionals.terms import EngineTerm
+from constrained_maxent.types import FloatArray, IntArray, is_number, require_finite
 
-NONE, ENTROPY, STATE_ENTROPY, LINEAR, KL, L2 = range(6)
+ENTROPY, LINEAR, DIVERGENCE, DISTANCE, ELEMENTWISE = range(5)
+_KINDS = {
+    "entropy": ENTROPY,
+    "linear": LINEAR,
+    "divergence": DIVERGENCE,
+    "distance": DISTANCE,
+    "elementwise": ELEMENTWISE,
+}
 
 
 class Terms(NamedTuple):
-    """Objective and constraints of a run; the objective is number 0.
+    """Objective and constraints of a run: the functionals, of which the objective is number 0, and their terms.
 
     Attributes:
-        kinds: ``(n_terms,)``; ``NONE`` for an objective that is not there.
-        tables: a cost, a reference, or the logarithm of a smoothed reference, ``(n_terms, n_cells)``.
+        has_objective: 0 or 1.
+        limits: of the functionals, ``(n_functionals,)``.
+        owners: the functional that each term belongs to, ``(n_terms,)``.
+        kinds: of the terms, ``(n_terms,)``.
+        weights: w, ``(n_terms,)``.
+        tables: e, or the logarithm of a smoothed reference, ``(n_terms, n_cells)``.
         smoothing: σ, ``(n_terms,)``.
-        limits: ``(n_terms,)``.
+        over_states: whether masses are those of states, ``(n_terms,)``.
+        addresses: of f and ∂f/∂m, where they are the user's, ``(n_terms, 2)``.
     """
 
+    has_objective: int
+    limits: FloatArray
+    owners: IntArray
     kinds: IntArray
+    weights: FloatArray
     tables: FloatArray
     smoothing: FloatArray
-    limits: FloatArray
+    over_states: IntArray
+    addresses: IntArray
 
 
-def terms_of(functionals: Sequence[Functional | None], n_states: int, n_actions: int) -> Terms:
-    """The compiled form of functionals, the objective first.
+def terms_of(
+    functionals: Sequence[Functional | None], n_states: int, n_actions: int
+) -> tuple[Terms, tuple[UserFunction, ...]]:
+    """The compiled form of functionals, the objective first; and the functions of users' that it points to.
 
     Raises:
-        InvalidSetting: a kind that the engine does not know, a cost without table, or a smoothing of 0.
+        UnsupportedFunctional: a functional that does not say how it is a sum of terms.
+        InvalidSetting: a term that makes no sense, or a smoothing of 0.
         InvalidData: a table of another size than the MDP.
     """
-    count = len(functionals)
+    owned = [
+        (owner, term)
+        for owner, functional in enumerate(functionals)
+        if functional is not None
+        for term in _terms_of_one(functional, n_states, n_actions)
+    ]
+    count, functions = len(owned), []
     terms = Terms(
-        kinds=np.zeros(count, dtype=np.int64),
+        has_objective=int(functionals[0] is not None),
+        limits=np.array([0.0 if functional is None else functional.limit for functional in functionals]),
+        owners=np.array([owner for owner, _ in owned], dtype=np.int64),
+        kinds=np.array([_KINDS[term.kind] for _, term in owned], dtype=np.int64),
+        weights=np.array([term.weight for _, term in owned], dtype=np.float64),
         tables=np.zeros((count, n_states * n_actions)),
-        smoothing=np.zeros(count),
-        limits=np.zeros(count),
+        smoothing=np.array([term.smoothing for _, term in owned], dtype=np.float64),
+        over_states=np.array([term.over_states for _, term in owned], dtype=np.int64),
+        addresses=np.zeros((count, 2), dtype=np.int64),
     )
-    for i, functional in enumerate(functionals):
-        if functional is None:
-            continue
-        functional.check(n_states, n_actions)
-        terms.limits[i] = functional.limit
-        kind, table, smoothing = _describe(functional)
-        terms.kinds[i], terms.smoothing[i] = kind, smoothing
-        if table is not None:
-            terms.tables[i] = table.reshape(-1)
+    for j, (_, term) in enumerate(owned):
+        if term.table is not None:
+            terms.tables[j] = term.table.reshape(-1)
+        if term.kind == "divergence":
+            terms.tables[j] = np.log(terms.tables[j] + term.smoothing)
+        if term.value is not None and term.slope is not None:
+            pair = compile_user_function("value", term.value), compile_user_function("slope", term.slope)
+            terms.addresses[j] = [function.address for function in pair]
+            functions += pair
+    return terms, tuple(functions)
+
+
+def _terms_of_one(functional: Functional, n_states: int, n_actions: int) -> Sequence[EngineTerm]:
+    terms = tuple(functional.engine_terms(n_states, n_actions))
+    name = type(functional).__name__
+    for term in terms:
+        if term.kind not in _KINDS:
+            raise InvalidSetting(f"kind={term.kind!r} of a term of {name} must be one of {', '.join(_KINDS)}.")
+        if not (is_number(term.weight) and math.isfinite(term.weight)):
+            raise InvalidSetting(f"weight={term.weight!r} of a term of {name} must be a finite number.")
+        if term.kind in ("entropy", "divergence") and not term.smoothing > 0.0:
+            raise InvalidSetting(
+                f"smoothing={term.smoothing!r} makes the pseudo-reward of {name} infinite in cells never seen: give a "
+                "smoothing above 0."
+            )
+        if (term.kind == "elementwise") != (term.value is not None and term.slope is not None):
+            raise InvalidSetting(f"value= and slope= of a term of {name} belong to kind='elementwise', which needs both.")
+        if term.over_states and (term.kind not in ("entropy", "elementwise") or term.table is not None):
+            raise InvalidSetting(
+                f"over_states=True of a term of {name} is for the kinds 'entropy' and 'elementwise', without a table."
+            )
+        if term.table is not None:
+            if term.table.shape != (n_states, n_actions):
+                raise InvalidData(
+                    f"The table of {name} has shape {term.table.shape}, but the MDP has {n_states} states and "
+                    f"{n_actions} actions: give a table of shape {(n_states, n_actions)}."
+                )
+            require_finite(f"The table of {name}", term.table)
     return terms
 
 
-def _describe(functional: Functional) -> tuple[int, FloatArray | None, float]:
-    if isinstance(functional, (Entropy, KLDivergence)) and functional.smoothing == 0.0:
-        raise InvalidSetting(
-            f"smoothing=0 makes the pseudo-reward of {type(functional).__name__} infinite in cells never seen: "
-            "give a smoothing above 0."
-        )
-    match functional:
-        case Entropy():
-            kind = ENTROPY if functional.over == "state-action" else STATE_ENTROPY
-            return kind, None, cell_smoothing(functional.smoothing)
-        case LinearCost():
-            if functional.table is None:
-                raise InvalidSetting(
-                    f"The engine needs the table of the cost {functional.cost!r}: LinearCost(mdp.tabulate(cost))."
-                )
-            return LINEAR, functional.table, 0.0
-        case KLDivergence():
-            sigma = cell_smoothing(functional.smoothing)
-            return KL, np.log(functional.table + sigma), sigma
-        case L2Distance():
-            return L2, functional.table, 0.0
-    raise InvalidSetting(
-        f"The engine has no compiled form of {type(functional).__name__}: it knows Entropy, LinearCost, KLDivergence "
-        "and L2Distance. agents.PGP takes any functional."
-    )
+@inner
+def measure(
+    terms: Terms,
+    occupancy: FloatArray,
+    state_occupancy: FloatArray,
+    with_objective: bool,
+    parts: FloatArray,
+    values: FloatArray,
+) -> None:
+    """Evaluate the functionals.
+
+    Args:
+        terms: the functionals.
+        occupancy: λ̂, flat, ``(n_cells,)``.
+        state_occupancy: receives its state marginal, ``(n_states,)``, where a term asks for it.
+        with_objective: whether F of the objective is asked for. If not, of its terms only those are evaluated whose
+            value the derivative needs.
+        parts: receives T(λ̂) of every term, ``(n_terms,)``.
+        values: receives F(λ̂) of every functional, ``(n_functionals,)``; that of an objective that is not there stays.
+    """
+    for j in range(len(parts)):
+        if terms.over_states[j]:
+            marginal(occupancy, len(occupancy) // len(state_occupancy), state_occupancy)
+            break
+    for i in range(1 - terms.has_objective, len(values)):
+        values[i] = 0.0
+    for j in range(len(parts)):
+        owner = terms.owners[j]
+        if owner > 0 or with_objective or terms.kinds[j] == DISTANCE:
+            parts[j] = value(terms, j, state_occupancy if terms.over_states[j] else occupancy)
+            values[owner] += terms.weights[j] * parts[j]
 
 
 @inner
-def value(terms: Terms, i: int, occupancy: FloatArray, state_occupancy: FloatArray) -> float:
-    """F(λ̂) of term i; ``occupancy`` is flat, ``(n_cells,)``, ``state_occupancy`` its marginal, ``(n_states,)``."""
-    kind, sigma, table = terms.kinds[i], terms.smoothing[i], terms.tables[i]
+def value(terms: Terms, j: int, masses: FloatArray) -> float:
+    """T(λ̂) of term j; ``masses`` are those of cells, ``(n_cells,)``, or of states, ``(n_states,)``."""
+    kind, sigma, table = terms.kinds[j], terms.smoothing[j], terms.tables[j]
     total = 0.0
     if kind == ENTROPY:
-        for mass in occupancy:
-            if mass > 0.0:
-                total -= mass * math.log(mass + sigma)
-    elif kind == STATE_ENTROPY:
-        for mass in state_occupancy:
+        for mass in masses:
             if mass > 0.0:
                 total -= mass * math.log(mass + sigma)
     elif kind == LINEAR:
-        for cell in range(len(occupancy)):
-            total += occupancy[cell] * table[cell]
-    elif kind == KL:
-        for cell in range(len(occupancy)):
-            if occupancy[cell] > 0.0:
-                total += occupancy[cell] * (math.log(occupancy[cell] + sigma) - table[cell])
-    elif kind == L2:
-        for cell in range(len(occupancy)):
-            total += (occupancy[cell] - table[cell]) ** 2
+        for cell in range(len(masses)):
+            total += masses[cell] * table[cell]
+    elif kind == DIVERGENCE:
+        for cell in range(len(masses)):
+            if masses[cell] > 0.0:
+                total += masses[cell] * (math.log(masses[cell] + sigma) - table[cell])
+    elif kind == DISTANCE:
+        for cell in range(len(masses)):
+            total += (masses[cell] - table[cell]) ** 2
         total = math.sqrt(total)
+    else:
+        address = terms.addresses[j, 0]
+        for cell in range(len(masses)):
+            total += call_through(address, masses[cell], table[cell])
     return total
 
 
 @inner
-def derivative(kind: int, mass: float, sigma: float, entry: float, value_i: float) -> float:
-    """∂F/∂λ in one cell.
+def derivative(kind: int, mass: float, sigma: float, entry: float, part: float) -> float:
+    """∂T/∂λ in one cell, of all kinds but functions of the user's.
 
     Args:
-        kind: of the functional.
-        mass: λ̂ of the cell, or of its state for ``STATE_ENTROPY``.
+        kind: of the term.
+        mass: λ̂ of the cell, or of its state.
         sigma: σ.
         entry: of the term's table in the cell.
-        value_i: F(λ̂), which only the distance asks for.
+        part: T(λ̂), which only the distance asks for.
     """
     if kind == LINEAR:
         return entry
-    if kind == L2:
-        return (mass - entry) / value_i if value_i > 0.0 else 0.0
+    if kind == DISTANCE:
+        return (mass - entry) / part if part > 0.0 else 0.0
     slope = math.log(mass + sigma) + mass / (mass + sigma)
-    return slope - entry if kind == KL else -slope
+    return slope - entry if kind == DIVERGENCE else -slope
+
+
+@inner
+def pseudo_rewards(
+    terms: Terms,
+    slopes: FloatArray,
+    parts: FloatArray,
+    occupancy: FloatArray,
+    state_occupancy: FloatArray,
+    used: Flags,
+    n_actions: int,
+    rewards: FloatArray,
+) -> None:
+    """The pseudo-reward ∂F/∂λ - Σ ℒ'(R) ∂R/∂λ of the used cells, ``(n_cells,)``.
+
+    ``slopes`` are by functional, ``(n_functionals,)``, ``parts`` by term, ``(n_terms,)``.
+    """
+    kinds, tables, smoothing, over_states = terms.kinds, terms.tables, terms.smoothing, terms.over_states
+    rewards[:] = 0.0
+    for j in range(len(kinds)):
+        owner = terms.owners[j]
+        weight = terms.weights[j] if owner == 0 else -slopes[owner] * terms.weights[j]
+        kind, sigma = kinds[j], smoothing[j]
+        if weight == 0.0:
+            continue
+        if kind == ELEMENTWISE:
+            address = terms.addresses[j, 1]
+            for cell in range(len(rewards)):
+                if used[cell]:
+                    mass = state_occupancy[cell // n_actions] if over_states[j] else occupancy[cell]
+                    rewards[cell] += weight * call_through(address, mass, tables[j, cell])
+            continue
+        for cell in range(len(rewards)):
+            if used[cell]:
+                mass = state_occupancy[cell // n_actions] if over_states[j] else occupancy[cell]
+                rewards[cell] += weight * derivative(kind, mass, sigma, tables[j, cell], parts[j])
 
 
 @inner

@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike
 
-from constrained_maxent.agents.rollouts import Environment
+from constrained_maxent.spaces import Environment
 from constrained_maxent.errors import InvalidMDP, MissingCost
 from constrained_maxent.functionals import Entropy, Functional, KLDivergence, LinearCost
 from constrained_maxent.occupancy import Scale

@@ -25,7 +25,7 @@ from constrained_maxent.evaluation.statistics import Estimate, bootstrap_mean
 from constrained_maxent.occupancy import estimator_config, estimator_from_config
 from constrained_maxent.types import Batch, Trajectory
 from constrained_maxent.wrappers import find_tracker
-from constrained_maxent.wrappers.states import STATE_SPACE
+from constrained_maxent.wrappers.layers import STATE_SPACE
 
 
 @dataclass(frozen=True)

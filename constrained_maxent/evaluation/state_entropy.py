@@ -11,7 +11,7 @@ from constrained_maxent.errors import InvalidData
 from constrained_maxent.evaluation.statistics import Estimate, bootstrap_ratio
 from constrained_maxent.occupancy import NearestNeighbors
 from constrained_maxent.types import Batch, FloatArray, check_count
-from constrained_maxent.wrappers.states import STATE_SPACE
+from constrained_maxent.wrappers.layers import STATE_SPACE
 
 _MOST_FOLDS = 32
 """Beyond so many, leaving out one episode or a few makes no difference, but takes time."""

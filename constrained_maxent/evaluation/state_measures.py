@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained_maxent.agents.rollouts import Environment
+from constrained_maxent.spaces import Environment
 from constrained_maxent.errors import InvalidData, InvalidSetting
 from constrained_maxent.evaluation.grid import Coverage, Grid
 from constrained_maxent.evaluation.state_entropy import state_entropy

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-
-import torch
+from typing import TYPE_CHECKING
 
 from constrained_maxent.errors import InvalidData, NonFiniteValue, UnsupportedSpace
-from constrained_maxent.functionals.base import Functional, table_at
+from constrained_maxent.functionals.base import Functional
+from constrained_maxent.functionals.tables import table_at
 from constrained_maxent.types import FloatArray, Measure, Points
+
+if TYPE_CHECKING:  # Slow to load, and only who differentiates by it waits for it.
+    import torch
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,13 +29,15 @@ class Autograd(Functional):
         InvalidData: the function does not return a scalar that depends on λ.
         NonFiniteValue: it, or its gradient, is NaN or infinite.
 
-    >>> Autograd(lambda occupancy: (occupancy**2).sum()).derivative([[0.5, 0.25]])
+    >>> Autograd(lambda occupancy: (occupancy**2).sum()).gradient([[0.5, 0.25]])
     array([[1. , 0.5]])
     """
 
     function: Callable[[torch.Tensor], torch.Tensor]
 
     def _evaluate(self, measure: Measure) -> tuple[torch.Tensor, torch.Tensor]:
+        import torch
+
         if measure.points.cells is not None or measure.weights.ndim != 2:
             raise UnsupportedSpace("Autograd needs λ on all cells of a finite space, small enough for a dense table.")
         occupancy = torch.tensor(measure.weights, requires_grad=True)
@@ -43,10 +48,12 @@ class Autograd(Functional):
             raise NonFiniteValue(f"The function given to Autograd returned {value.item()}.")
         return value, occupancy
 
-    def _value(self, measure: Measure) -> float:
+    def value(self, measure: Measure) -> float:
         return float(self._evaluate(measure)[0].item())
 
-    def _derivative(self, measure: Measure, points: Points) -> FloatArray:
+    def derivative(self, measure: Measure, points: Points) -> FloatArray:
+        import torch
+
         value, occupancy = self._evaluate(measure)
         gradient = None
         if value.requires_grad:

@@ -1,33 +1,75 @@
-"""The contract of a functional F(λ): a value, and the derivative ∂F/∂λ at any point."""
+"""The contract of a functional F(λ), value and derivative and what else it may be able to do; and sums of functionals."""
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from constrained_maxent.errors import InvalidData, InvalidSetting
-from constrained_maxent.types import FloatArray, Measure, Points, as_array, is_number, require_finite
+from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedFunctional
+from constrained_maxent.functionals.convex import ConicOccupancy, Curvature, Majorant, scaled_curvature
+from constrained_maxent.functionals.terms import EngineTerm
+from constrained_maxent.types import FloatArray, Measure, Points, is_number
 
-CELL_SMOOTHING = 1e-6
-"""Usual σ where λ is the mass of cells: the pseudo-reward of a cell never seen is 13.8 nats."""
+if TYPE_CHECKING:  # Slow to load, and only the convex solver needs it.
+    import cvxpy as cp
 
-DENSITY_SMOOTHING = 1e-300
-"""Usual σ where λ is a density. How large that is depends on units, so that σ may only keep logarithms finite: where λ
-underflows, they are 690 nats."""
+CostFunction = Callable[[Any, Any, Any], float]
+"""A cost ``(observation, action, next_observation) -> float``, charged where the action was taken."""
+
+
+class OwnReward(Enum):
+    """The environment's own reward, as what is observed on a step; its value is the name under which it is recorded."""
+
+    OWN_REWARD = "reward()"
+
+
+OWN_REWARD = OwnReward.OWN_REWARD
+"""The one member of :class:`OwnReward`."""
+
+Source = str | CostFunction | OwnReward
+"""Where a number comes from on each step: a key of ``info``, a function, or the environment's own reward."""
+
+
+def as_measure(occupancy: Measure | ArrayLike) -> Measure:
+    """A measure as it is; a table as the measure of all its cells."""
+    return occupancy if isinstance(occupancy, Measure) else Measure.from_table(occupancy)
 
 
 @dataclass(frozen=True, eq=False)
 class Functional(ABC):
-    r"""A function :math:`F` of the occupancy measure :math:`\lambda`.
+    r"""A function :math:`F` of the occupancy measure :math:`\lambda`; as a constraint it reads F(λ) ≤ ``limit``.
 
-    Subclasses implement ``_value`` and ``_derivative`` once; finite tables, sparse counts and samples of a continuous
-    density all reach them as a :class:`~constrained_maxent.types.Measure`.
+    A subclass implements :meth:`value` and :meth:`derivative`, and can be trained with on any estimate of λ. Whatever
+    else it can do it says by overriding a method. Who needs one that is missing raises
+    :class:`~constrained_maxent.errors.UnsupportedFunctional`, which names it:
+
+    =================== ============================================== =========================================
+    method              says                                           is needed by
+    =================== ============================================== =========================================
+    ``curvature``       whether F is affine, concave or convex         the oracle
+    ``conic``           F as a CVXPY expression                        the oracle, unless F is affine
+    ``majorant``        an upper bound of F; by default its tangent    tighter certificates
+    ``support``         where F can be finite                          the oracle
+    ``exact``           F without smoothing                            exact values, the oracle
+    ``engine_terms``    F as terms that can be compiled                ``TabularEngine``, unless F is affine
+    ``integrand``       f, where F is the expectation of f under λ     intervals of ``evaluation``
+    ``observing``       what is recorded on each step                  functions of steps
+    ``charges``         how the derivative follows what is recorded    functionals of recorded quantities
+    ``tabulated``       F with tables for what is recorded             exact values of functions of steps
+    ``periodic``        the angles of a reference                      a check against those of the estimator
+    =================== ============================================== =========================================
+
+    ``F + G``, ``F - G``, ``-F`` and ``2.0 * F`` are functionals too, which can do what all their parts can do.
 
     Args:
-        limit: as a constraint the functional reads F(λ) ≤ ``limit``, in the units of F; an objective does not use it.
+        limit: of the constraint, in the units of F; an objective does not use it.
 
     Raises:
         InvalidSetting: a limit that is not finite.
@@ -36,96 +78,308 @@ class Functional(ABC):
     _: KW_ONLY
     limit: float = 0.0
 
+    # NumPy's numbers leave the multiplication by a functional to it.
+    __array_ufunc__: ClassVar[None] = None
+
     def __post_init__(self) -> None:
-        if not (is_number(self.limit) and np.isfinite(self.limit)):
-            raise InvalidSetting(f"limit={self.limit!r} must be a finite number.")
+        _require_limit(self.limit)
 
-    def value(self, occupancy: Measure | ArrayLike) -> float:
-        """:math:`F(λ)`.
+    @abstractmethod
+    def value(self, measure: Measure) -> float:
+        r""":math:`F(\lambda)` of any measure: all cells of a finite space, some of them, or samples of a density."""
 
-        Args:
-            occupancy: a measure, or a table λ(s, a) of shape ``(n_states, n_actions)``.
-        """
-        return float(self._value(as_measure(occupancy)))
-
-    def derivative(self, occupancy: Measure | ArrayLike, at: Points | None = None) -> FloatArray:
-        r""":math:`\partial F/\partial\lambda(s,a)` of the measure.
+    @abstractmethod
+    def derivative(self, measure: Measure, points: Points) -> FloatArray:
+        r""":math:`\partial F/\partial\lambda(s,a)` at a measure, asked for at any points.
 
         Args:
-            occupancy: a measure, or a table λ(s, a) of shape ``(n_states, n_actions)``.
-            at: where; by default the measure's own points, so that a table gives a table.
+            measure: λ.
+            points: where, with the value of λ there (``points.density``).
 
         Returns:
-            float64 array of the shape of the points, read-only.
+            float64 array of the shape of the points.
         """
+
+    def __call__(self, occupancy: Measure | ArrayLike) -> float:
+        """:math:`F(λ)` of a measure, or of a table λ(s, a) of shape ``(n_states, n_actions)``."""
+        return float(self.value(as_measure(occupancy)))
+
+    def gradient(self, occupancy: Measure | ArrayLike) -> FloatArray:
+        r"""The derivative at the measure's own points, read-only; of a table ``(n_states, n_actions)`` a table."""
         measure = as_measure(occupancy)
-        points = measure.points if at is None else at
-        derivative = self._derivative(measure, points)
-        if derivative.shape != points.density.shape:
-            return np.broadcast_to(derivative, points.density.shape)
-        derivative = derivative.view()
-        derivative.flags.writeable = False
-        return derivative
+        gradient = self.derivative(measure, measure.points)
+        if gradient.shape != measure.points.density.shape:
+            return np.broadcast_to(gradient, measure.points.density.shape)
+        gradient = gradient.view()
+        gradient.flags.writeable = False
+        return gradient
 
-    @abstractmethod
-    def _value(self, measure: Measure) -> float: ...
+    def with_limit(self, limit: float) -> Self:
+        """The same functional with another limit."""
+        _require_limit(limit)
+        changed = copy.copy(self)
+        object.__setattr__(changed, "limit", limit)
+        return changed
 
-    @abstractmethod
-    def _derivative(self, measure: Measure, points: Points) -> FloatArray: ...
+    # What a functional may be able to do.
 
     def check(self, n_states: int, n_actions: int) -> None:
         """Raise ``InvalidData`` if this functional does not fit a finite space of that size; by default it does."""
 
+    def require_trainable(self) -> None:
+        """Raise ``InvalidSetting`` if the derivative is infinite in empty cells; by default it is not."""
 
-def as_measure(occupancy: Measure | ArrayLike) -> Measure:
-    """A measure as it is; a table as the measure of all its cells."""
-    return occupancy if isinstance(occupancy, Measure) else Measure.from_table(occupancy)
+    @property
+    def periodic(self) -> Sequence[int] | None:
+        """The coordinates of a reference's states that are angles; ``None`` without such a reference."""
+        return None
+
+    def exact(self) -> Functional:
+        """This functional without smoothing; by default it has none."""
+        return self
+
+    def integrand(self, measure: Measure, points: Points) -> FloatArray | None:
+        r"""f at the points, of their shape, where :math:`F(\lambda) = E_\lambda[f]`; ``None`` if F is no expectation.
+
+        f may depend on λ itself, as that of an entropy does.
+        """
+        return None
+
+    def observing(self, name: str) -> tuple[Functional, dict[str, Source]]:
+        """This functional as one of recorded quantities, and what has to be recorded on each step, by name.
+
+        Args:
+            name: of the constraint, or ``"objective"``: a function is recorded under ``<name>()``.
+        """
+        return self, {}
+
+    def charges(self, measure: Measure) -> Mapping[str, float]:
+        r"""By how much the derivative at a step grows with each quantity that is recorded there, by name.
+
+        .. math:: \frac{\partial F}{\partial\lambda}(s_t,a_t) = g(s_t,a_t) + \sum_k \mathrm{charges}_k\,c_{k,t},
+
+        where g is the derivative at points whose recorded quantities are all 0. By default nothing is needed.
+        """
+        return {}
+
+    def tabulated(self, table_of: Callable[[str], FloatArray]) -> Functional:
+        """This functional with a table ``(n_states, n_actions)`` in place of each recorded quantity.
+
+        Args:
+            table_of: gives the table of a recorded quantity's name.
+        """
+        return self
+
+    def engine_terms(self, n_states: int, n_actions: int) -> Sequence[EngineTerm]:
+        """F on a finite space as a sum of terms that the engine can compile.
+
+        Raises:
+            UnsupportedFunctional: it is none, unless this is overridden or F is linear.
+        """
+        if self.curvature == "affine" and self(np.zeros((n_states, n_actions))) == 0.0:
+            return [EngineTerm(kind="linear", table=self.coefficients(n_states, n_actions))]
+        self._lacks("engine_terms", "override engine_terms(n_states, n_actions) to use it with TabularEngine")
+
+    @property
+    def curvature(self) -> Curvature:
+        """``"affine"``, ``"concave"``, ``"convex"``, or ``"unknown"``, the default: over all λ ≥ 0."""
+        return "unknown"
+
+    def coefficients(self, n_states: int, n_actions: int) -> FloatArray:
+        r"""c of an affine functional :math:`\langle c, \lambda\rangle + k`, ``(n_states, n_actions)``.
+
+        Raises:
+            UnsupportedFunctional: the functional is not known to be affine.
+        """
+        if self.curvature != "affine":
+            self._lacks("coefficients", "only functionals with curvature 'affine' have them")
+        return self.gradient(np.zeros((n_states, n_actions)))
+
+    def support(self, n_states: int, n_actions: int) -> NDArray[np.bool_]:
+        """Where λ may have mass with F still finite, ``(n_states, n_actions)``; by default everywhere."""
+        return np.ones((n_states, n_actions), dtype=np.bool_)
+
+    def conic(self, occupancy: ConicOccupancy) -> cp.Expression:
+        """F without smoothing as an expression of CVXPY that follows its rules of concave and convex expressions.
+
+        Raises:
+            UnsupportedFunctional: it has none, unless this is overridden or F is affine.
+        """
+        if self.curvature != "affine":
+            self._lacks("conic", "override conic(occupancy) with a concave or convex expression of CVXPY")
+        size = occupancy.n_states, occupancy.n_actions
+        linear = occupancy.on_cells(self.coefficients(*size)) @ occupancy.mass
+        constant = self(np.zeros(size))
+        return linear if constant == 0.0 else linear + constant
+
+    def majorant(self, factor: float, occupancy: FloatArray, subgradients: Mapping[int, FloatArray]) -> Majorant:
+        r"""A function of closed supremum that lies nowhere below factor · F, which is concave.
+
+        By default the tangent :math:`F(\lambda^*) + \langle\nabla F(\lambda^*), \lambda-\lambda^*\rangle`, which is
+        one for every concave function, so that certificates need nothing more than the derivative.
+
+        Args:
+            factor: of any sign; F has no smoothing.
+            occupancy: λ*, where it should be close, ``(n_states, n_actions)``.
+            subgradients: of F in the variable that a functional defined in ``conic``, by that functional's ``id``.
+        """
+        if self.curvature == "affine":
+            return Majorant(factor * self(np.zeros(occupancy.shape)), factor * self.coefficients(*occupancy.shape))
+        gradient = self.gradient(occupancy)
+        there = float(np.sum(np.where(occupancy > 0.0, gradient, 0.0) * occupancy))
+        return Majorant(factor * (self(occupancy) - there), factor * gradient)
+
+    def _lacks(self, capability: str, remedy: str) -> NoReturn:
+        raise UnsupportedFunctional(type(self).__name__, capability, f"{remedy}.")
+
+    # Functionals of functionals.
+
+    def __add__(self, other: Functional) -> Combination:
+        return _combined((1.0, self), (1.0, other)) if isinstance(other, Functional) else NotImplemented
+
+    def __sub__(self, other: Functional) -> Combination:
+        return _combined((1.0, self), (-1.0, other)) if isinstance(other, Functional) else NotImplemented
+
+    def __neg__(self) -> Combination:
+        return _combined((-1.0, self))
+
+    def __mul__(self, factor: float) -> Combination:
+        return _combined((factor, self)) if is_number(factor) else NotImplemented
+
+    __rmul__ = __mul__
 
 
-def table_at(table: FloatArray, points: Points) -> FloatArray:
-    """Entries of a table over all cells at the given points, in the points' shape."""
-    if points.cells is None:
-        if table.shape != points.density.shape:
-            raise InvalidData(
-                f"A table of shape {table.shape} does not fit an occupancy of shape {points.density.shape}."
-            )
-        return table
-    # Cells may run past a table of another size; NumPy would name an index, not the reason.
-    if points.cells.size and points.cells.max() >= table.size:
-        raise InvalidData(f"A table of {table.size} cells does not fit: the occupancy has a cell {points.cells.max()}.")
-    return table.reshape(-1)[points.cells]
+@dataclass(frozen=True, eq=False)
+class Combination(Functional):
+    r"""A weighted sum of functionals, :math:`F(\lambda) = \sum_i w_i F_i(\lambda)`: what ``+``, ``-`` and ``*`` make.
+
+    Args:
+        parts: :math:`(w_i, F_i)`, none of them a combination.
+        limit: the constraint reads F(λ) ≤ ``limit``.
+
+    Raises:
+        InvalidSetting: a part has a limit of its own, or a weight is not finite.
+        InvalidData: two parts have references over different angles.
+
+    >>> from constrained_maxent.functionals import Entropy, LinearCost
+    >>> (0.5 * Entropy(smoothing=0.0) - LinearCost([[1.0, 0.0]]))([[1.0, 0.0]])
+    -1.0
+    """
+
+    parts: tuple[tuple[float, Functional], ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for weight, part in self.parts:
+            if not np.isfinite(weight):
+                raise InvalidSetting(f"The factor {weight!r} of {type(part).__name__} must be a finite number.")
+            if part.limit != 0.0:
+                raise InvalidSetting(
+                    f"limit={part.limit:g} of {type(part).__name__}: the limit belongs to the constraint, not to parts "
+                    "of a sum. Give it to the wrapper, ConvexConstraint(env, F + G, limit=...), or to "
+                    "(F + G).with_limit(...)."
+                )
+        angles = {tuple(sorted(part.periodic)) for _, part in self.parts if part.periodic is not None}
+        if len(angles) > 1:
+            raise InvalidData(f"The references of a sum have different angles: periodic={sorted(angles)}.")
+
+    def value(self, measure: Measure) -> float:
+        return sum((weight * part.value(measure) for weight, part in self.parts), 0.0)
+
+    def derivative(self, measure: Measure, points: Points) -> FloatArray:
+        terms = (weight * part.derivative(measure, points) for weight, part in self.parts)
+        return sum(terms, np.zeros(points.density.shape))
+
+    def check(self, n_states: int, n_actions: int) -> None:
+        for _, part in self.parts:
+            part.check(n_states, n_actions)
+
+    def require_trainable(self) -> None:
+        for _, part in self.parts:
+            part.require_trainable()
+
+    @property
+    def periodic(self) -> Sequence[int] | None:
+        return next((part.periodic for _, part in self.parts if part.periodic is not None), None)
+
+    def exact(self) -> Functional:
+        return self._of(part.exact() for _, part in self.parts)
+
+    def integrand(self, measure: Measure, points: Points) -> FloatArray | None:
+        total = np.zeros(points.density.shape)
+        for weight, part in self.parts:
+            f = part.integrand(measure, points)
+            if f is None:
+                return None
+            total = total + weight * f
+        return total
+
+    def observing(self, name: str) -> tuple[Functional, dict[str, Source]]:
+        parts: list[Functional] = []
+        sources: dict[str, Source] = {}
+        for i, (_, part) in enumerate(self.parts):
+            observing, found = part.observing(name)
+            if any(sources.get(key, source) != source for key, source in found.items()):
+                # Two functions of one constraint.
+                observing, found = part.observing(f"{name}_{i}")
+            parts.append(observing)
+            sources |= found
+        return self._of(parts), sources
+
+    def charges(self, measure: Measure) -> Mapping[str, float]:
+        total: dict[str, float] = {}
+        for weight, part in self.parts:
+            for name, charge in part.charges(measure).items():
+                total[name] = total.get(name, 0.0) + weight * charge
+        return total
+
+    def tabulated(self, table_of: Callable[[str], FloatArray]) -> Functional:
+        return self._of(part.tabulated(table_of) for _, part in self.parts)
+
+    def engine_terms(self, n_states: int, n_actions: int) -> Sequence[EngineTerm]:
+        return [
+            replace(term, weight=weight * term.weight)
+            for weight, part in self.parts
+            for term in part.engine_terms(n_states, n_actions)
+        ]
+
+    @property
+    def curvature(self) -> Curvature:
+        curved = {scaled_curvature(part.curvature, weight) for weight, part in self.parts} - {"affine"}
+        return "unknown" if len(curved) > 1 else next(iter(curved), "affine")
+
+    def support(self, n_states: int, n_actions: int) -> NDArray[np.bool_]:
+        support = super().support(n_states, n_actions)
+        for _, part in self.parts:
+            support = support & part.support(n_states, n_actions)
+        return support
+
+    def conic(self, occupancy: ConicOccupancy) -> cp.Expression:
+        if not self.parts:
+            return super().conic(occupancy)
+        return sum(weight * part.conic(occupancy) for weight, part in self.parts)
+
+    def majorant(self, factor: float, occupancy: FloatArray, subgradients: Mapping[int, FloatArray]) -> Majorant:
+        total = Majorant(0.0, np.zeros(occupancy.shape))
+        for weight, part in self.parts:
+            own = {owner: subgradient / weight for owner, subgradient in subgradients.items()}
+            total = total + part.majorant(factor * weight, occupancy, own)
+        return total
+
+    def _of(self, parts: Iterable[Functional]) -> Combination:
+        return replace(self, parts=tuple((weight, part) for (weight, _), part in zip(self.parts, parts, strict=True)))
 
 
-def frozen_table(name: str, values: ArrayLike) -> FloatArray:
-    """A read-only float64 copy of a table of shape ``(n_states, n_actions)``, checked."""
-    table = as_array(name, values, np.float64).copy()
-    if table.ndim != 2:
-        raise InvalidData(f"{name} must be a table of shape (n_states, n_actions), got shape {table.shape}.")
-    require_finite(name, table)
-    table.flags.writeable = False
-    return table
+def _combined(*terms: tuple[float, Functional]) -> Combination:
+    """A sum without sums in it, in which a functional that occurs twice is one part."""
+    sums: dict[int, tuple[float, Functional]] = {}
+    for weight, term in terms:
+        inner = term.parts if isinstance(term, Combination) and term.limit == 0.0 else ((1.0, term),)
+        for factor, part in inner:
+            sums[id(part)] = (sums.get(id(part), (0.0, part))[0] + float(weight) * factor, part)
+    return Combination(tuple((weight, part) for weight, part in sums.values() if weight != 0.0))
 
 
-def check_table(name: str, table: FloatArray, n_states: int, n_actions: int) -> None:
-    """Raise ``InvalidData`` unless the table has one entry per state and action."""
-    if table.shape != (n_states, n_actions):
-        raise InvalidData(
-            f"{name} has shape {table.shape}, but the environment has {n_states} states and {n_actions} actions: "
-            f"give a table of shape {(n_states, n_actions)}."
-        )
-
-
-def smoothing_at(smoothing: float | None, points: Points) -> float:
-    """σ as given, or what is usual at these points."""
-    return cell_smoothing(smoothing) if points.are_cells or smoothing is not None else DENSITY_SMOOTHING
-
-
-def cell_smoothing(smoothing: float | None) -> float:
-    """σ as given, or what is usual where λ is the mass of cells."""
-    return CELL_SMOOTHING if smoothing is None else float(smoothing)
-
-
-def check_smoothing(smoothing: float | None) -> None:
-    """Raise ``InvalidSetting`` unless σ is ``None`` or a finite number of at least 0."""
-    if smoothing is not None and not (is_number(smoothing) and 0.0 <= smoothing < np.inf):
-        raise InvalidSetting(f"smoothing={smoothing!r} must be a finite number of at least 0.")
+def _require_limit(limit: float) -> None:
+    if not (is_number(limit) and np.isfinite(limit)):
+        raise InvalidSetting(f"limit={limit!r} must be a finite number.")

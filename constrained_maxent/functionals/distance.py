@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from constrained_maxent.functionals.base import Functional, check_table, frozen_table, table_at
+from constrained_maxent.functionals.base import Functional
+from constrained_maxent.functionals.convex import ConicOccupancy, Curvature, Majorant
+from constrained_maxent.functionals.tables import check_table, frozen_table, table_at
+from constrained_maxent.functionals.terms import EngineTerm
 from constrained_maxent.types import FloatArray, Measure, Points
+
+if TYPE_CHECKING:  # Slow to load, and only the convex solver needs it.
+    import cvxpy as cp
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +30,7 @@ class L2Distance(Functional):
         reference: λ_ref(s, a), ``(n_states, n_actions)``, of the same scale as λ.
         limit: the constraint reads distance ≤ ``limit``.
 
-    >>> L2Distance([[1.0, 0.0]]).value([[0.4, 0.8]])
+    >>> L2Distance([[1.0, 0.0]])([[0.4, 0.8]])
     1.0
     """
 
@@ -33,7 +41,7 @@ class L2Distance(Functional):
         super().__post_init__()
         object.__setattr__(self, "_reference", frozen_table("reference", self.reference))
 
-    def _value(self, measure: Measure) -> float:
+    def value(self, measure: Measure) -> float:
         reference = table_at(self._reference, measure.points)
         squared = float(np.sum((measure.weights - reference) ** 2))
         if measure.points.cells is not None:
@@ -43,8 +51,8 @@ class L2Distance(Functional):
             squared += float(np.sum(self._reference.reshape(-1)[absent] ** 2))
         return float(np.sqrt(squared))
 
-    def _derivative(self, measure: Measure, points: Points) -> FloatArray:
-        distance = self._value(measure)
+    def derivative(self, measure: Measure, points: Points) -> FloatArray:
+        distance = self.value(measure)
         difference = points.density - table_at(self._reference, points)
         return difference / distance if distance > 0.0 else np.zeros_like(difference)
 
@@ -55,3 +63,24 @@ class L2Distance(Functional):
 
     def check(self, n_states: int, n_actions: int) -> None:
         check_table("reference", self._reference, n_states, n_actions)
+
+    def engine_terms(self, n_states: int, n_actions: int) -> Sequence[EngineTerm]:
+        return [EngineTerm(kind="distance", table=self._reference)]
+
+    @property
+    def curvature(self) -> Curvature:
+        return "convex"
+
+    def conic(self, occupancy: ConicOccupancy) -> cp.Expression:
+        import cvxpy as cp
+
+        difference = occupancy.define(
+            self, occupancy.everywhere @ occupancy.scaled - self._reference.reshape(-1) / occupancy.unit
+        )
+        return occupancy.unit * cp.norm(difference, 2)
+
+    def majorant(self, factor: float, occupancy: FloatArray, subgradients: Mapping[int, FloatArray]) -> Majorant:
+        # The norm is the largest <u, difference> over |u| <= 1, best with its sub-gradient at the solution.
+        u = subgradients[id(self)].reshape(occupancy.shape) if id(self) in subgradients else self.gradient(occupancy)
+        u = u / max(1.0, float(np.linalg.norm(u)))
+        return Majorant(-factor * float(np.sum(u * self._reference)), factor * u)

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import get_args
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedSpace
-from constrained_maxent.functionals.base import (
-    Functional,
+from constrained_maxent.functionals.base import Functional
+from constrained_maxent.functionals.convex import ConicOccupancy, Curvature, Majorant
+from constrained_maxent.functionals.entropy import Over
+from constrained_maxent.functionals.tables import (
+    cell_smoothing,
     check_smoothing,
     check_table,
     frozen_table,
+    require_smoothing,
     smoothing_at,
     table_at,
 )
-from constrained_maxent.functionals.entropy import Over
+from constrained_maxent.functionals.terms import EngineTerm
 from constrained_maxent.types import FloatArray, Measure, Points
+
+if TYPE_CHECKING:  # Slow to load, and only the convex solver needs it.
+    import cvxpy as cp
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +45,7 @@ class KLDivergence(Functional):
             divergence of one sample by :math:`\log(\lambda/\sigma)`.
         over: ``"state-action"``, or ``"state"`` for the divergence of the state marginals.
 
-    >>> KLDivergence([[0.5, 0.5]], smoothing=0.0).value([[0.5, 0.5]])
+    >>> KLDivergence([[0.5, 0.5]], smoothing=0.0)([[0.5, 0.5]])
     0.0
     """
 
@@ -81,12 +88,12 @@ class KLDivergence(Functional):
         # 0/0 with sigma = 0: such a cell adds nothing to the value.
         return np.where(np.isnan(ratio), 0.0, ratio)
 
-    def _value(self, measure: Measure) -> float:
+    def value(self, measure: Measure) -> float:
         # 0 log 0 = 0: with sigma = 0 the ratio of an empty cell is -inf.
         log_ratio = np.where(measure.weights > 0.0, self._log_ratio(measure.points), 0.0)
         return float(np.sum(measure.weights * log_ratio))
 
-    def _derivative(self, measure: Measure, points: Points) -> FloatArray:
+    def derivative(self, measure: Measure, points: Points) -> FloatArray:
         density = self._density(points)
         smoothed = density + smoothing_at(self.smoothing, points)
         share = np.divide(density, smoothed, out=np.ones_like(smoothed), where=smoothed > 0.0)
@@ -106,3 +113,37 @@ class KLDivergence(Functional):
     def check(self, n_states: int, n_actions: int) -> None:
         if self._reference is not None:
             check_table("reference", self._reference, n_states, n_actions)
+
+    def require_trainable(self) -> None:
+        require_smoothing(self, self.smoothing)
+
+    @property
+    def periodic(self) -> Sequence[int] | None:
+        return getattr(self.reference, "periodic", None)
+
+    def exact(self) -> Functional:
+        return replace(self, smoothing=0.0)
+
+    def integrand(self, measure: Measure, points: Points) -> FloatArray:
+        return self._log_ratio(points)
+
+    def engine_terms(self, n_states: int, n_actions: int) -> Sequence[EngineTerm]:
+        return [EngineTerm(kind="divergence", table=self.table, smoothing=cell_smoothing(self.smoothing))]
+
+    @property
+    def curvature(self) -> Curvature:
+        return "convex"
+
+    def support(self, n_states: int, n_actions: int) -> NDArray[np.bool_]:
+        support: NDArray[np.bool_] = self.table > 0.0
+        return support
+
+    def conic(self, occupancy: ConicOccupancy) -> cp.Expression:
+        import cvxpy as cp
+
+        reference = occupancy.on_cells(self.table) / occupancy.unit
+        return occupancy.unit * cp.sum(cp.kl_div(occupancy.scaled, reference) + occupancy.scaled - reference)
+
+    def majorant(self, factor: float, occupancy: FloatArray, subgradients: Mapping[int, FloatArray]) -> Majorant:
+        with np.errstate(divide="ignore"):
+            return Majorant(0.0, -factor * np.log(self.table), temperature=-factor)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from scipy.special import xlogy
 
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.functionals.base import Functional, check_smoothing, smoothing_at
+from constrained_maxent.functionals.base import Functional
+from constrained_maxent.functionals.convex import ConicOccupancy, Curvature, Majorant
+from constrained_maxent.functionals.tables import cell_smoothing, check_smoothing, require_smoothing, smoothing_at
+from constrained_maxent.functionals.terms import EngineTerm
 from constrained_maxent.types import FloatArray, Measure, Points
+
+if TYPE_CHECKING:  # Slow to load, and only the convex solver needs it.
+    import cvxpy as cp
 
 Over = Literal["state-action", "state"]
 
@@ -28,7 +36,7 @@ class Entropy(Functional):
         over: ``"state-action"``, or ``"state"`` for the entropy of the state marginal :math:`d(s)=\sum_a\lambda(s,a)`.
         smoothing: σ ≥ 0, in units of λ; usual: 1e-6 for masses of cells, and 1e-300 for densities.
 
-    >>> round(Entropy(smoothing=0.0).value([[0.5, 0.0], [0.25, 0.25]]), 4)  # 1.5 log 2
+    >>> round(Entropy(smoothing=0.0)([[0.5, 0.0], [0.25, 0.25]]), 4)  # 1.5 log 2
     1.0397
     """
 
@@ -58,12 +66,12 @@ class Entropy(Functional):
     def _density(self, points: Points) -> FloatArray:
         return points.density if self.over == "state-action" else points.state_density
 
-    def _value(self, measure: Measure) -> float:
+    def value(self, measure: Measure) -> float:
         density = self._density(measure.points)
         # xlogy(w, 0) = 0 where w = 0; with sigma = 0 an unvisited cell adds nothing, as it should.
         return -float(np.sum(xlogy(measure.weights, density + smoothing_at(self.smoothing, measure.points))))
 
-    def _derivative(self, measure: Measure, points: Points) -> FloatArray:
+    def derivative(self, measure: Measure, points: Points) -> FloatArray:
         density = self._density(points)
         sigma = smoothing_at(self.smoothing, points)
         smoothed = density + sigma
@@ -74,3 +82,35 @@ class Entropy(Functional):
             # At an empty cell: the derivative of -x log x at 0 is +inf.
             share = np.where(smoothed > 0.0, density / smoothed, 1.0)
             return -np.log(smoothed) - share
+
+    def require_trainable(self) -> None:
+        require_smoothing(self, self.smoothing)
+
+    def exact(self) -> Functional:
+        return replace(self, smoothing=0.0)
+
+    def integrand(self, measure: Measure, points: Points) -> FloatArray:
+        smoothed = self._density(points) + smoothing_at(self.smoothing, points)
+        f: FloatArray = -xlogy(1.0, smoothed, where=smoothed > 0.0, out=np.zeros_like(smoothed))
+        return f
+
+    def engine_terms(self, n_states: int, n_actions: int) -> Sequence[EngineTerm]:
+        sigma = cell_smoothing(self.smoothing)
+        return [EngineTerm(kind="entropy", smoothing=sigma, over_states=self.over == "state")]
+
+    @property
+    def curvature(self) -> Curvature:
+        return "concave"
+
+    def conic(self, occupancy: ConicOccupancy) -> cp.Expression:
+        import cvxpy as cp
+
+        density = occupancy.scaled if self.over == "state-action" else occupancy.by_state @ occupancy.scaled
+        # -u x log(u x) = u (-x log x) - u log u · x
+        return occupancy.unit * cp.sum(cp.entr(density) - math.log(occupancy.unit) * density)
+
+    def majorant(self, factor: float, occupancy: FloatArray, subgradients: Mapping[int, FloatArray]) -> Majorant:
+        nothing = np.zeros(occupancy.shape)
+        if self.over == "state":
+            return Majorant(0.0, nothing, state_temperature=factor)
+        return Majorant(0.0, nothing, temperature=factor)

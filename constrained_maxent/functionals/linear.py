@@ -1,24 +1,115 @@
-"""Linear functionals of λ: expected costs."""
+"""Linear functionals of λ: expected costs and expected rewards, known as tables or observed on each step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from constrained_maxent.errors import MissingCost
-from constrained_maxent.functionals.base import Functional, check_table, frozen_table, table_at
+from constrained_maxent.functionals.base import OWN_REWARD, CostFunction, Functional, OwnReward, Source
+from constrained_maxent.functionals.convex import Curvature
+from constrained_maxent.functionals.tables import check_table, frozen_table, table_at
+from constrained_maxent.functionals.terms import EngineTerm
 from constrained_maxent.types import FloatArray, Measure, Points
-
-CostFunction = Callable[[Any, Any, Any], float]
-"""A cost ``(observation, action, next_observation) -> float``, charged where the action was taken."""
 
 
 @dataclass(frozen=True, eq=False)
-class LinearCost(Functional):
+class Linear(Functional):
+    r""":math:`\langle c, \lambda\rangle`, of a table c(s, a) or of a quantity c that is observed on each step.
+
+    Abstract: :class:`LinearCost` and :class:`Reward` say what c is.
+    """
+
+    _table: FloatArray | None = field(init=False, repr=False, default=None)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        name, given = self._argument()
+        if not (isinstance(given, (str, OwnReward)) or callable(given)):
+            object.__setattr__(self, "_table", frozen_table(name, given))
+
+    @abstractmethod
+    def _argument(self) -> tuple[str, Source | ArrayLike]:
+        """Name and value of the argument that says what c is."""
+
+    @property
+    def table(self) -> FloatArray | None:
+        """c(s, a), ``(n_states, n_actions)``, read-only; ``None`` where it is observed."""
+        return self._table
+
+    def _source(self) -> Source | None:
+        """Where c is observed; ``None`` for a table."""
+        return None if self._table is not None else self._argument()[1]  # type: ignore[return-value]
+
+    def _recorded(self) -> str:
+        """The name under which c is recorded."""
+        source = self._source()
+        if isinstance(source, OwnReward):
+            return source.value
+        if not isinstance(source, str):
+            raise MissingCost(
+                f"A function as {self._argument()[0]} is evaluated on the steps of an environment, by wrappers such as "
+                "wrappers.CostConstraint; for an exact occupancy give its table, TabularMDP.tabulate(function)."
+            )
+        return source
+
+    def value(self, measure: Measure) -> float:
+        if self._table is not None:
+            return float(np.sum(measure.weights * table_at(self._table, measure.points)))
+        expected: float = _lookup(measure.expected_costs, self._recorded())
+        return expected
+
+    def derivative(self, measure: Measure, points: Points) -> FloatArray:
+        if self._table is not None:
+            return table_at(self._table, points)
+        observed: FloatArray = _lookup(points.costs, self._recorded())
+        return observed
+
+    def check(self, n_states: int, n_actions: int) -> None:
+        if self._table is not None:
+            check_table(self._argument()[0], self._table, n_states, n_actions)
+
+    @property
+    def curvature(self) -> Curvature:
+        return "affine"
+
+    def integrand(self, measure: Measure, points: Points) -> FloatArray:
+        return self.derivative(measure, points)
+
+    def observing(self, name: str) -> tuple[Functional, dict[str, Source]]:
+        source = self._source()
+        if source is None:
+            return self, {}
+        if isinstance(source, (str, OwnReward)):
+            return self, {self._recorded(): source}
+        # The parentheses keep functions apart from keys of info of the same name.
+        key = f"{name}()"
+        return self._with(key), {key: source}
+
+    def charges(self, measure: Measure) -> Mapping[str, float]:
+        return {} if self._table is not None else {self._recorded(): 1.0}
+
+    def tabulated(self, table_of: Callable[[str], FloatArray]) -> Functional:
+        return self if self._table is not None else self._with(table_of(self._recorded()))
+
+    def engine_terms(self, n_states: int, n_actions: int) -> Sequence[EngineTerm]:
+        if self._table is None:
+            name, given = self._argument()
+            self._lacks("engine_terms", f"for {name}={given!r} give its table, as TabularMDP.tabulate(function) does")
+        return [EngineTerm(kind="linear", table=self._table)]
+
+    def _with(self, given: str | FloatArray) -> Functional:
+        changes: dict[str, Any] = {self._argument()[0]: given}
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearCost(Linear):
     r""":math:`\langle c, \lambda\rangle` [cost, times the mass of λ] (paper, *Cumulative Cost*).
 
     At scale ``normalized`` this is the expected cost per step (discounted average), at ``truncated`` the expected
@@ -33,51 +124,39 @@ class LinearCost(Functional):
     Raises:
         MissingCost: on evaluation, if the measure does not carry the named cost.
 
-    >>> LinearCost([[1.0, 0.0], [2.0, 0.0]]).value([[0.5, 0.0], [0.25, 0.25]])
+    >>> LinearCost([[1.0, 0.0], [2.0, 0.0]])([[0.5, 0.0], [0.25, 0.25]])
     1.0
     """
 
     cost: str | CostFunction | ArrayLike = "cost"
-    _table: FloatArray | None = field(init=False, repr=False, default=None)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not (isinstance(self.cost, str) or callable(self.cost)):
-            object.__setattr__(self, "_table", frozen_table("cost", self.cost))
+    def _argument(self) -> tuple[str, Source | ArrayLike]:
+        return "cost", self.cost
 
-    @property
-    def observed(self) -> str | CostFunction | None:
-        """The ``info`` key or function that is asked on every step; ``None`` for a table."""
-        return None if self._table is not None else self.cost  # type: ignore[return-value]
 
-    def _name(self) -> str:
-        if not isinstance(self.cost, str):
-            raise MissingCost(
-                "A cost function is evaluated on the steps of an environment, by wrappers.CostConstraint; for an exact "
-                "occupancy give its table, TabularMDP.tabulate(cost)."
-            )
-        return self.cost
+@dataclass(frozen=True, eq=False)
+class Reward(Linear):
+    r""":math:`\langle r, \lambda\rangle` [reward, times the mass of λ], as an objective or a part of one.
 
-    def _value(self, measure: Measure) -> float:
-        if self._table is not None:
-            return float(np.sum(measure.weights * table_at(self._table, measure.points)))
-        expected: float = _lookup(measure.expected_costs, self._name())
-        return expected
+    ``0.1 * Entropy() + Reward()`` explores while it earns. At scale ``normalized`` this is the expected reward per step
+    (discounted average), at ``truncated`` the expected discounted return.
 
-    def _derivative(self, measure: Measure, points: Points) -> FloatArray:
-        if self._table is not None:
-            return table_at(self._table, points)
-        charged: FloatArray = _lookup(points.costs, self._name())
-        return charged
+    Args:
+        source: ``OWN_REWARD``, the reward of the environment below the wrappers; or the name of a key of ``info``; or a
+            function ``(observation, action, next_observation) -> float``; or a table r(s, a), ``(n_states,
+            n_actions)``.
 
-    @property
-    def table(self) -> FloatArray | None:
-        """c(s, a), ``(n_states, n_actions)``, read-only; ``None`` for a cost that is observed."""
-        return self._table
+    Raises:
+        MissingCost: on evaluation, if the measure does not carry what is named.
 
-    def check(self, n_states: int, n_actions: int) -> None:
-        if self._table is not None:
-            check_table("cost", self._table, n_states, n_actions)
+    >>> Reward([[1.0, 0.0], [2.0, 0.0]])([[0.5, 0.0], [0.25, 0.25]])
+    1.0
+    """
+
+    source: Source | ArrayLike = OWN_REWARD
+
+    def _argument(self) -> tuple[str, Source | ArrayLike]:
+        return "source", self.source
 
 
 def _lookup(costs: Any, name: str) -> Any:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from constrained_maxent.errors import InvalidSetting, UnsupportedSpace
 from constrained_maxent.functionals.base import Functional
+from constrained_maxent.functionals.convex import Curvature
 from constrained_maxent.types import FloatArray, Measure, Points, StateMeasure
 
 _NO_MIXTURE = (
@@ -47,7 +49,7 @@ class MixtureDistance(Functional):
                 f"reference={type(self.reference).__name__} must be a mixture of Gaussians, occupancy.Mixture(...)."
             )
 
-    def _value(self, measure: Measure) -> float:
+    def value(self, measure: Measure) -> float:
         states = measure.states
         if states is None:
             raise UnsupportedSpace(_NO_MIXTURE)
@@ -55,10 +57,18 @@ class MixtureDistance(Functional):
             self._latest[:] = [(states, math.sqrt(states.squared_distance(self.reference)))]
         return self._latest[0][1]
 
-    def _derivative(self, measure: Measure, points: Points) -> FloatArray:
-        distance = self._value(measure)
+    def derivative(self, measure: Measure, points: Points) -> FloatArray:
+        distance = self.value(measure)
         if points.states is None:
             raise UnsupportedSpace(_NO_MIXTURE)
         if distance == 0.0:
             return np.zeros_like(points.state_density)
         return (points.state_density - self.reference.density(points.states)) / distance
+
+    @property
+    def periodic(self) -> Sequence[int] | None:
+        return getattr(self.reference, "periodic", None)
+
+    @property
+    def curvature(self) -> Curvature:
+        return "convex"

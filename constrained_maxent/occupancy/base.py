@@ -114,6 +114,11 @@ class OccupancyEstimator(ABC):
         return None
 
     @property
+    def periodic_coordinates(self) -> tuple[int, ...] | None:
+        """State coordinates that are angles, where λ̂ is a density of states; ``None`` elsewhere."""
+        return None
+
+    @property
     def is_fitted(self) -> bool:
         return hasattr(self, "mass_")
 

@@ -150,6 +150,10 @@ class ContinuousEstimator(OccupancyEstimator):
 
     # The contract.
 
+    @property
+    def periodic_coordinates(self) -> tuple[int, ...]:
+        return tuple(self.periodic)
+
     def get_params(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 

@@ -17,11 +17,11 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.random import Generator
 
-from constrained_maxent.engine.mdp import PlanningMDP, no_mdp
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.functionals import Entropy, Functional, KLDivergence
 from constrained_maxent.occupancy import Scale
 from constrained_maxent.oracle.mixture_policy import MixturePolicy
+from constrained_maxent.oracle.tabular import TabularMDP
 from constrained_maxent.penalties import Quadratic
 from constrained_maxent.problem import Constraint, Problem
 from constrained_maxent.types import FloatArray, check_count, is_number
@@ -60,7 +60,7 @@ class FrankWolfeResult:
 
 
 def frank_wolfe(
-    mdp: PlanningMDP,
+    mdp: TabularMDP,
     objective: Functional | None = None,
     constraints: Mapping[str, Constraint] | None = None,
     *,
@@ -98,8 +98,8 @@ def frank_wolfe(
     >>> frank_wolfe(mdp, iterations=100)  # the optimum is 1.284
     FrankWolfeResult(a mixture of 3 policies, objective 1.2839, gap 0)
     """
-    if not isinstance(mdp, PlanningMDP):
-        raise InvalidSetting(no_mdp(mdp))
+    if not isinstance(mdp, TabularMDP):
+        raise InvalidSetting(f"mdp= is a {type(mdp).__name__}, not a TabularMDP: TabularMDP.from_env(env, discount=0.99).")
     problem = _problem_of(mdp, Entropy() if objective is None else objective, constraints or {})
     _check(mdp, iterations=iterations, tolerance=tolerance, steps=steps, episodes=episodes)
     rng, transitions = np.random.default_rng(check_count("seed", seed, least=0)), 0
@@ -138,7 +138,7 @@ def frank_wolfe(
     )
 
 
-def plan(mdp: PlanningMDP, reward: FloatArray, *, scale: Scale = "normalized") -> FloatArray:
+def plan(mdp: TabularMDP, reward: FloatArray, *, scale: Scale = "normalized") -> FloatArray:
     """A deterministic policy that maximizes ⟨r, λ⟩.
 
     Args:
@@ -161,7 +161,7 @@ def plan(mdp: PlanningMDP, reward: FloatArray, *, scale: Scale = "normalized") -
     return policy
 
 
-def _policy_iteration(mdp: PlanningMDP, reward: FloatArray) -> FloatArray:
+def _policy_iteration(mdp: TabularMDP, reward: FloatArray) -> FloatArray:
     policy = _greedy(reward)
     while True:
         value = mdp.state_values(policy, reward)
@@ -199,7 +199,7 @@ def _best_step(problem: Problem, occupancy: FloatArray, vertex: FloatArray) -> f
 
 
 def _sampled_occupancy(
-    mdp: PlanningMDP, policy: FloatArray, scale: Scale, episodes: int, rng: Generator
+    mdp: TabularMDP, policy: FloatArray, scale: Scale, episodes: int, rng: Generator
 ) -> tuple[FloatArray, int]:
     """Mean discounted visits of so many episodes, and their steps."""
     assert mdp.horizon is not None
@@ -238,14 +238,14 @@ def _merged(policies: list[FloatArray], weights: FloatArray) -> MixturePolicy:
     return MixturePolicy(np.array(list(tables.values())), np.array(list(shares.values())) / total)
 
 
-def _mean_occupancy(mdp: PlanningMDP, mixture: MixturePolicy, scale: Scale) -> FloatArray:
+def _mean_occupancy(mdp: TabularMDP, mixture: MixturePolicy, scale: Scale) -> FloatArray:
     mean: FloatArray = np.zeros((mdp.n_states, mdp.n_actions))
     for weight, policy in zip(mixture.weights, mixture.policies, strict=True):
         mean += weight * mdp.occupancy(policy, scale=scale)
     return mean
 
 
-def _problem_of(mdp: PlanningMDP, objective: Functional, constraints: Mapping[str, Constraint]) -> Problem:
+def _problem_of(mdp: TabularMDP, objective: Functional, constraints: Mapping[str, Constraint]) -> Problem:
     problem = Problem.of(objective, constraints)
     for name, constraint in problem.constraints.items():
         if not isinstance(constraint.penalty, Quadratic):
@@ -263,7 +263,7 @@ def _problem_of(mdp: PlanningMDP, objective: Functional, constraints: Mapping[st
     return problem
 
 
-def _check(mdp: PlanningMDP, *, iterations: int, tolerance: float, steps: str, episodes: int | None) -> None:
+def _check(mdp: TabularMDP, *, iterations: int, tolerance: float, steps: str, episodes: int | None) -> None:
     check_count("iterations", iterations)
     if not (is_number(tolerance) and 0.0 <= tolerance < math.inf):
         raise InvalidSetting(f"tolerance={tolerance!r} must be a finite number of at least 0.")

@@ -23,7 +23,7 @@ from constrained_maxent.references.gaussian_network import GaussianNetwork
 from constrained_maxent.references.policies import CallablePolicy, ReferencePolicy
 from constrained_maxent.references.rollouts import RolloutSettings, check_scalar, roll_out
 from constrained_maxent.types import Batch, FloatArray, Points, Trajectory
-from constrained_maxent.wrappers.states import STATE_SPACE
+from constrained_maxent.wrappers.layers import STATE_SPACE
 
 _LARGEST_LOG = 700.0
 """exp overflows shortly above."""

@@ -14,8 +14,8 @@ from constrained_maxent.occupancy import Scale, Weighting
 from constrained_maxent.references.policies import ReferencePolicy
 from constrained_maxent.spaces import as_row
 from constrained_maxent.types import Batch, FloatArray, Trajectory, check_count
-from constrained_maxent.wrappers.keys import VOID
-from constrained_maxent.wrappers.states import StateSource, state_of
+from constrained_maxent.wrappers.layers import VOID
+from constrained_maxent.wrappers.observed import StateSource, state_of
 
 _MOST_VOID = 10
 """Episodes that may end in a physics error, for each one that is asked for."""

@@ -22,7 +22,7 @@ from constrained_maxent.references.rollouts import check_scalar, roll_out
 from constrained_maxent.spaces import as_row
 from constrained_maxent.types import check_count, is_number
 from constrained_maxent.wrappers import find_tracker
-from constrained_maxent.wrappers.states import StateSource, check_source, state_of
+from constrained_maxent.wrappers.observed import StateSource, check_source, state_of
 
 TRAINING: dict[str, dict[str, Any]] = {
     # The reward is 0 nearly everywhere. Actions held for 0.1 s explore the table, and short episodes begin at many

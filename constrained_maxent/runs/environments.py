@@ -20,7 +20,7 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import DependencyNotInstalled
 
-from constrained_maxent.agents.rollouts import Environment
+from constrained_maxent.spaces import Environment
 from constrained_maxent.errors import (
     ConstrainedMaxentError,
     DuplicateName,

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
 from constrained_maxent.errors import DuplicateName, InvalidData, MissingCost
-from constrained_maxent.wrappers.kinds import require_scalar
+from constrained_maxent.wrappers.layers import require_scalar
 
 
 class BooleanCosts(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):

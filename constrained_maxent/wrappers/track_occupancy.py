@@ -7,36 +7,23 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, SupportsFloat
 
-import gymnasium as gym
 import numpy as np
 from gymnasium.error import ResetNeeded
-from gymnasium.utils import RecordConstructorArgs
 
-from constrained_maxent.errors import InvalidSetting, NonFiniteValue
-from constrained_maxent.occupancy import (
-    Counts,
-    OccupancyEstimator,
-    Scale,
-    Weighting,
-    estimator_config,
-    estimator_from_config,
-)
-from constrained_maxent.occupancy.horizon import find_horizon
+from constrained_maxent.errors import NonFiniteValue
 from constrained_maxent.spaces import as_row
-from constrained_maxent.tracker import Pairing, Tracker
+from constrained_maxent.tracker import NEW_BATCH
 from constrained_maxent.types import Batch, require_finite
-from constrained_maxent.wrappers.batch_size import check_batch_size
-from constrained_maxent.wrappers.costs import observed_cost
-from constrained_maxent.wrappers.keys import NEW_BATCH, VOID
-from constrained_maxent.wrappers.kinds import require_scalar
-from constrained_maxent.wrappers.states import STATE_SPACE, LogProb, StateSource, check_source, state_of
+from constrained_maxent.wrappers.layers import VOID, ScalarLayer, Tracking
+from constrained_maxent.wrappers.observed import observed_cost, state_of
 
 
-class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+class TrackOccupancy(Tracking, ScalarLayer):
     """The foundation of every stack: objective and constraint wrappers above it declare what it optimizes.
 
     Every step's ``info`` gets ``pseudo_reward`` (a finite float, 0.0 before the first fit), its parts
     ``pseudo_reward_<term>``, and ``pseudo_reward_ready``: whether it belongs to the gradient of the policy that acts.
+    So does that of ``reset``, with zeros.
     The last step of a batch also gets ``batch``, see
     :meth:`~constrained_maxent.tracker.Tracker.close`; with it come ``sub_environments`` (zeros here)
     and ``started_ago``: how many calls of ``step`` before the last one each trajectory's first action was taken.
@@ -58,7 +45,8 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             ``info`` (of ``reset`` as well). The observation itself, if not given; but one that is redundant, such as
             sine and cosine of an angle, has no density.
         policy_log_prob: log π(a|s) as a function of observations and actions, ``(n, ...)`` each: densities of the state
-            become λ̂(s,a) = d̂(s)·π(a|s). An agent may also set the tracker's ``policy_log_prob`` later.
+            become λ̂(s,a) = d̂(s)·π(a|s). An agent that knows the tracker says it by ``tracker.acting(log_prob=...)``.
+        suggestions: hyperparameters by name that suit this problem: what ``PGP`` takes for those it is not given.
 
     Raises:
         InvalidSetting: arguments out of range, or a vector environment.
@@ -67,6 +55,7 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         MissingCost, NonFiniteValue, InvalidData: from ``step``, if the environment misbehaves. The episode is forgotten
             as far as no estimate contains it yet, and ``reset`` makes the environment usable again.
 
+    >>> import gymnasium as gym
     >>> env = gym.make("FrozenLake-v1", is_slippery=False)
     >>> env = TrackOccupancy(env, episodes_per_batch=1)
     >>> _ = env.reset(seed=0)
@@ -76,48 +65,8 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     (1, 2)
     """
 
-    def __init__(
-        self,
-        env: gym.Env[Any, Any],
-        estimator: OccupancyEstimator | Mapping[str, Any] | None = None,
-        *,
-        episodes_per_batch: int | None = None,
-        steps_per_batch: int | None = None,
-        discount: float = 0.99,
-        horizon: int | None = None,
-        scale: Scale = "normalized",
-        pairing: Pairing = "same",
-        state: StateSource | None = None,
-        policy_log_prob: LogProb | None = None,
-    ) -> None:
-        config = estimator_config(Counts() if estimator is None else estimator)
-        RecordConstructorArgs.__init__(
-            self,
-            estimator=config,
-            episodes_per_batch=episodes_per_batch,
-            steps_per_batch=steps_per_batch,
-            discount=discount,
-            horizon=horizon,
-            scale=scale,
-            pairing=pairing,
-            state=state,
-            policy_log_prob=policy_log_prob,
-        )
-        require_scalar(env, "TrackOccupancy")
-        gym.Wrapper.__init__(self, env)
-        check_batch_size(episodes_per_batch, steps_per_batch, pairing=pairing)
-        check_source(state)
-        weighting = Weighting(discount, find_horizon(env) if horizon is None else horizon, scale)
-        bound = estimator_from_config(config).bind(
-            env.observation_space if state is None else STATE_SPACE, env.action_space
-        )
-        self.tracker = Tracker(bound, weighting, pairing=pairing)
-        """The engine: estimate, problem, iteration."""
-        self.tracker.policy_log_prob = policy_log_prob
-        self._source = state
-        self._episodes_per_batch = episodes_per_batch
-        self._steps_per_batch = steps_per_batch
-        self._has_cells = bound.table_shape() is not None
+    def _begin(self, env: Any) -> None:
+        self._generation = self.tracker.generation
         self._has_functions = False
         self._observation: Any = None
         self._observation_row: Any = None
@@ -132,7 +81,7 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._actions: list[Any] = []
         self._states: list[Any] = []
         self._log_probs: list[float] = []
-        self._costs: dict[str, list[float]] = {key: [] for key in self.tracker.cost_sources}
+        self._observed: dict[str, list[float]] = {key: [] for key in self.tracker.sources}
         self._lengths: list[int] = []
         self._starts: list[int] = []
         self._ends: list[tuple[bool, bool]] = []
@@ -144,18 +93,22 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset the environment. An unfinished episode counts as truncated, unless ``options`` asks for a new batch."""
-        self.tracker.seal()
-        if not self._observations:
-            self._forget_batch()  # by now the wrappers above have declared their costs
-        self._has_functions = any(map(callable, self.tracker.cost_sources.values()))
+        tracker = self.tracker
+        tracker.seal()
+        if not self._observations or self._generation != tracker.generation:
+            self._generation = tracker.generation
+            self._forget_batch()  # by now the wrappers above have declared what they observe
+        self._has_functions = any(map(callable, tracker.sources.values()))
         options = dict(options or {})
         new_batch = bool(options.pop(NEW_BATCH, False))
-        observation, info = self.env.reset(seed=seed, options=options or None)
+        observation, reset_info = self.env.reset(seed=seed, options=options or None)
         self._needs_reset = True
-        self._observe(observation, info)
+        self._observe(observation, reset_info)
+        info = dict(reset_info)
+        self._add_rewards(info, dict.fromkeys(tracker.problem.term_names, 0.0), is_ready=False)
         if new_batch:
             self._forget_batch()
-            self.tracker.restart_batch()
+            tracker.restart_batch()
         elif self._fragment:
             self._end_trajectory(terminated=False, truncated=True)
             self._close_if_complete(info)
@@ -165,13 +118,14 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Step the environment, record the step, and add the pseudo-reward to ``info``."""
-        if self._needs_reset:
+        if self._needs_reset or self._generation != self.tracker.generation:
             raise ResetNeeded("Call reset() before step(): no episode is under way.")
         # Layers below may change an action in place.
         taken = action if isinstance(action, (int, np.integer)) else deepcopy(action)
-        observation, reward, terminated, truncated, info = self.env.step(action)
+        observation, reward, terminated, truncated, step_info = self.env.step(action)
         self._needs_reset = True  # until the step has proved sound
         done = bool(terminated or truncated)
+        info = dict(step_info)
         try:
             self._record(taken, observation, reward, info, done)
         except Exception:
@@ -204,20 +158,18 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     def _record(self, action: Any, observation: Any, reward: SupportsFloat, info: dict[str, Any], done: bool) -> None:
         tracker = self.tracker
-        horizon = tracker.weighting.horizon
-        if horizon is not None and self._time >= horizon:
-            raise InvalidSetting(f"An episode runs past horizon={horizon}: give TrackOccupancy the true horizon=.")
+        self._require_within_horizon(self._time)
         if not math.isfinite(reward):
             raise NonFiniteValue(f"The environment returned the reward {reward}.")
-        costs = {
-            key: observed_cost(source, self._observation, action, observation, info)
-            for key, source in tracker.cost_sources.items()
+        observed = {
+            key: observed_cost(source, self._observation, action, observation, reward, info)
+            for key, source in tracker.sources.items()
         }
         row, state, action_row = self._observation_row, self._state, as_row(self.env.action_space, action)
         log_probs = None
-        if tracker.policy_log_prob is not None:
+        if tracker.knows_log_prob:
             log_probs = tracker.log_probs(np.asarray(row)[None], np.asarray(action_row)[None])
-        parts = self._parts(row, action_row, costs, log_probs)
+        parts = self._parts(row, action_row, observed, log_probs)
         self._observe(observation, info, is_last=done)
 
         # Nothing is stored before everything has proved sound.
@@ -227,34 +179,37 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             self._states.append(state)
         if log_probs is not None:
             self._log_probs.append(log_probs.item())
-        for key, cost in costs.items():
-            self._costs[key].append(cost)
+        for key, value in observed.items():
+            self._observed[key].append(value)
         self._fragment += 1
         self._time += 1
         self._calls += 1
+        tracker.timesteps += 1
+        self._add_rewards(info, parts, is_ready=tracker.live_is_ready)
 
+    def _add_rewards(self, info: dict[str, Any], parts: Mapping[str, float], *, is_ready: bool) -> None:
         total = 0.0
         for name, part in parts.items():
             total += part
             info[f"pseudo_reward_{name}"] = part
         info["pseudo_reward"] = total
-        info["pseudo_reward_ready"] = tracker.live_is_ready
+        info["pseudo_reward_ready"] = is_ready
 
-    def _parts(self, row: Any, action_row: Any, costs: Mapping[str, float], log_probs: Any) -> dict[str, float]:
+    def _parts(self, row: Any, action_row: Any, observed: Mapping[str, float], log_probs: Any) -> dict[str, float]:
         """The live pseudo-reward by parts. Raises InvalidData: observation or action is outside its space."""
         live, estimator = self.tracker.live, self.tracker.estimator
         if live is not None and live.is_tabular and type(row) is type(action_row) is int:
-            return live.at_cell(estimator.cell(row, action_row), costs)
+            return live.at_cell(estimator.cell(row, action_row), observed)
         rows = np.asarray(row)[None], np.asarray(action_row)[None]
         if live is None:
             if self._has_cells:
                 estimator.encode(*rows)
             return dict.fromkeys(self.tracker.problem.term_names, 0.0)
         if live.is_tabular:
-            return live.at_cell(int(estimator.encode(*rows)[0]), costs)
+            return live.at_cell(int(estimator.encode(*rows)[0]), observed)
         states = None if self._state is None else self._state[None]
-        charged = {key: np.array([cost]) for key, cost in costs.items()}
-        parts = live.at(self.tracker.points(*rows, charged, states, log_probs))
+        arrays = {key: np.array([value]) for key, value in observed.items()}
+        parts = live.at(self.tracker.points(*rows, arrays, states, log_probs))
         return {name: float(part[0]) for name, part in parts.items()}
 
     # Trajectories and batches.
@@ -262,7 +217,7 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def _drop_fragment(self) -> None:
         """Forget the steps of the unfinished trajectory."""
         if self._fragment:
-            for column in (self._observations, self._actions, self._states, self._log_probs, *self._costs.values()):
+            for column in (self._observations, self._actions, self._states, self._log_probs, *self._observed.values()):
                 del column[-self._fragment :]  # of columns in use; the others are empty
             self._fragment = 0
 
@@ -297,12 +252,15 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     def _close_batch(self) -> dict[str, Any]:
         batch = self._batch()
-        report = self.tracker.close(batch, n_first=self._n_first)
-        report["sub_environments"] = [0] * len(batch)
-        report["started_ago"] = [self._calls - 1 - call for call in self._first_calls]
-        report["whole_episodes"] = self._steps_per_batch is None
+        report = self.tracker.close(
+            batch,
+            n_first=self._n_first,
+            sub_environments=[0] * len(batch),
+            started_ago=[self._calls - 1 - call for call in self._first_calls],
+            whole_episodes=self._steps_per_batch is None,
+        )
         self._forget_batch()
-        return report
+        return report.to_info()
 
     def _batch(self) -> Batch:
         lengths = np.array(self._lengths)
@@ -319,7 +277,7 @@ class TrackOccupancy(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             actions=np.array(self._actions),
             lengths=lengths,
             weights=weights,
-            costs={key: np.array(cost) for key, cost in self._costs.items()},
+            costs={key: np.array(values) for key, values in self._observed.items()},
             log_probs=np.array(self._log_probs) if self._log_probs else None,
             states=np.array(self._states) if self._states else None,
             starts=starts,

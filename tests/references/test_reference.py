@@ -8,12 +8,12 @@ from scipy.stats import multivariate_normal, norm
 from constrained_maxent.agents import PGP
 from constrained_maxent.errors import InvalidData, InvalidSetting, MissingState, UnsupportedPolicy, UnsupportedSpace
 from constrained_maxent.functionals import KLDivergence
-from constrained_maxent.functionals.base import DENSITY_SMOOTHING
+from constrained_maxent.functionals.tables import DENSITY_SMOOTHING
 from constrained_maxent.occupancy import Gaussians, Mixture
 from constrained_maxent.references import CallablePolicy, Reference
 from constrained_maxent.types import Measure, Points, Trajectory
 from constrained_maxent.wrappers import constrain
-from constrained_maxent.wrappers.terms import imitation
+from constrained_maxent.wrappers.declarations import imitation
 
 RNG = np.random.default_rng(0)
 ROWS, ACTIONS = RNG.normal(size=(2, 30, 2))

@@ -1,11 +1,12 @@
 """The same wrappers for vector environments; one occupancy estimate serves all sub-environments."""
 
 from constrained_maxent.wrappers.vector.boolean_costs import BooleanCosts
-from constrained_maxent.wrappers.vector.terms import (
+from constrained_maxent.wrappers.vector.declarations import (
     ConvexConstraint,
     CostConstraint,
     EntropyObjective,
     ImitationConstraint,
+    Objective,
     PseudoReward,
 )
 from constrained_maxent.wrappers.vector.track_occupancy import TrackOccupancy
@@ -16,6 +17,7 @@ __all__ = [
     "CostConstraint",
     "EntropyObjective",
     "ImitationConstraint",
+    "Objective",
     "PseudoReward",
     "TrackOccupancy",
 ]

@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from constrained_maxent.wrappers.boolean_costs import add_costs, satisfied
-from constrained_maxent.wrappers.kinds import require_vector
+from constrained_maxent.wrappers.layers import require_vector
 
 
 class BooleanCosts(gym.vector.VectorWrapper):  # in Gymnasium 1.2 not generic

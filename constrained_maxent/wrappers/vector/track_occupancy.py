@@ -6,43 +6,51 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from gymnasium.error import ResetNeeded
-from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector.utils import iterate
 from numpy.typing import NDArray
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
-from constrained_maxent.occupancy import (
-    Counts,
-    OccupancyEstimator,
-    Scale,
-    Weighting,
-    estimator_config,
-    estimator_from_config,
-)
-from constrained_maxent.occupancy.horizon import find_horizon
+from constrained_maxent.functionals.base import OWN_REWARD
 from constrained_maxent.spaces import as_row, as_rows
-from constrained_maxent.tracker import Pairing, Tracker
+from constrained_maxent.tracker import NEW_BATCH, Report
 from constrained_maxent.types import Batch, FloatArray, require_finite
-from constrained_maxent.wrappers.batch_size import check_batch_size
-from constrained_maxent.wrappers.costs import observed_cost, reported_costs
-from constrained_maxent.wrappers.keys import NEW_BATCH, VOID
-from constrained_maxent.wrappers.kinds import require_vector
-from constrained_maxent.wrappers.states import STATE_SPACE, LogProb, StateSource, check_source, states_of
+from constrained_maxent.wrappers.layers import VOID, Tracking, VectorLayer
+from constrained_maxent.wrappers.observed import observed_cost, reported_costs, states_of
 from constrained_maxent.wrappers.vector.autoreset import Autoreset
 from constrained_maxent.wrappers.vector.recorder import Columns, VectorRecorder, join
 
 
-class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gymnasium 1.2 not generic
+class SharedInfo(dict[str, Any]):
+    """An entry of ``infos`` that belongs to the whole vector: one dictionary, the same for all copies.
+
+    Gymnasium's wrappers, such as ``DictInfoToList``, go through the ``items`` of such an entry and want arrays with one
+    place for each copy: there every value is shown as an array that repeats it. All else is as in any dictionary.
+    """
+
+    def __init__(self, content: Mapping[str, Any], num_envs: int) -> None:
+        super().__init__(content)
+        self._num_envs = num_envs
+
+    def items(self) -> Any:
+        return [(name, self._repeated(self[name])) for name in self]
+
+    def _repeated(self, value: Any) -> NDArray[Any]:
+        repeated = np.empty(self._num_envs, dtype=object)
+        for i in range(self._num_envs):
+            repeated[i] = value
+        return repeated
+
+
+class TrackOccupancy(Tracking, VectorLayer):
     """The foundation of a vector stack; see the scalar :class:`~constrained_maxent.wrappers.TrackOccupancy`.
 
     ``infos`` gets the arrays ``pseudo_reward``, ``pseudo_reward_<term>`` and ``pseudo_reward_ready``, each
     ``(num_envs,)`` with its mask ``_<key>``. A batch is one of the whole vector: on its last step ``infos["batch"]`` is
-    a dictionary, whose lists have one entry per trajectory, in the order in which episodes *started*:
-    ``sub_environments`` says where each ran, ``started_ago`` how many calls of ``step`` before the last one its first
-    action was taken.
+    one dictionary, a :class:`SharedInfo`, whose lists have one entry per trajectory, in the order in which episodes
+    *started*: ``sub_environments`` says where each ran, ``started_ago`` how many calls of ``step`` before the last one
+    its first action was taken.
 
     All three autoreset modes: in ``NEXT_STEP`` the ignored step after a reset is never recorded; in ``SAME_STEP`` the
     last step's cost and ``physics_error`` come from ``final_info``; in ``DISABLED`` episodes start by
@@ -55,57 +63,18 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
             batch size counts all sub-environments together and must be at least their number.
         state: as in the scalar wrapper; a function is called once for each sub-environment, with its own observation.
         policy_log_prob: as in the scalar wrapper, called with one row per sub-environment.
+        suggestions: as in the scalar wrapper.
 
     Raises:
         UnknownAutoreset: ``metadata["autoreset_mode"]`` does not say how sub-environments are reset.
         InvalidSetting, UnsupportedSpace, MissingCost, NonFiniteValue, InvalidData: as in the scalar wrapper.
     """
 
-    def __init__(
-        self,
-        env: gym.vector.VectorEnv[Any, Any, Any],
-        estimator: OccupancyEstimator | Mapping[str, Any] | None = None,
-        *,
-        episodes_per_batch: int | None = None,
-        steps_per_batch: int | None = None,
-        discount: float = 0.99,
-        horizon: int | None = None,
-        scale: Scale = "normalized",
-        pairing: Pairing = "same",
-        state: StateSource | None = None,
-        policy_log_prob: LogProb | None = None,
-    ) -> None:
-        config = estimator_config(Counts() if estimator is None else estimator)
-        RecordConstructorArgs.__init__(
-            self,
-            estimator=config,
-            episodes_per_batch=episodes_per_batch,
-            steps_per_batch=steps_per_batch,
-            discount=discount,
-            horizon=horizon,
-            scale=scale,
-            pairing=pairing,
-            state=state,
-            policy_log_prob=policy_log_prob,
-        )
-        require_vector(env, "TrackOccupancy")
-        gym.vector.VectorWrapper.__init__(self, env)
-        check_batch_size(episodes_per_batch, steps_per_batch, pairing=pairing, num_envs=env.num_envs)
-        check_source(state)
+    def _begin(self, env: Any) -> None:
         self._autoreset = Autoreset(env)
-        weighting = Weighting(discount, find_horizon(env) if horizon is None else horizon, scale)
-        bound = estimator_from_config(config).bind(
-            env.single_observation_space if state is None else STATE_SPACE, env.single_action_space
-        )
-        self.tracker = Tracker(bound, weighting, pairing=pairing)
-        """The engine: estimate, problem, iteration."""
-        self.tracker.policy_log_prob = policy_log_prob
-        self._source = state
-        self._episodes_per_batch = episodes_per_batch
-        self._steps_per_batch = steps_per_batch
-        self._has_cells = bound.table_shape() is not None
-        self._recorder = VectorRecorder(env.num_envs)
+        self._generation = self.tracker.generation
         self._first_half: Columns | None = None
+        self._recorder = VectorRecorder(env.num_envs)
         self._observations: Any = None
         self._rows: NDArray[Any] | None = None
         self._states: FloatArray | None = None
@@ -125,13 +94,16 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
             raise InvalidSetting(
                 f"A new batch starts in all sub-environments: give {NEW_BATCH!r} without 'reset_mask'."
             )
-        if self._rows is None and not mask.all():
+        is_stale = self._generation != self.tracker.generation
+        if (self._rows is None or is_stale) and not mask.all():
             raise ResetNeeded("Call reset() without a reset_mask first, and after an error.")
-        observations, infos = self.env.reset(seed=seed, options=options or None)
+        observations, reset_infos = self.env.reset(seed=seed, options=options or None)
+        infos = dict(reset_infos)
         self._rows = None  # until the observations have proved sound
         rows = self._checked_rows(observations)
         states = self._states_after(observations, infos, mask)
-        if new_batch:
+        if new_batch or is_stale:
+            self._generation = self.tracker.generation
             self._recorder = VectorRecorder(self.num_envs)
             self._first_half = None
             self.tracker.restart_batch()
@@ -140,18 +112,21 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
         recorder.drop(mask & (recorder.time == 0))
         recorder.end(mask, np.zeros(self.num_envs, dtype=bool))
         recorder.start(mask)
+        none = np.zeros(self.num_envs, dtype=bool)
+        self._add_rewards(infos, self._zeros(), active=mask, ready=none)
         self._close_if_complete(infos)
         self._observe(observations, rows, states)
         return observations, infos
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step all sub-environments, record the step, and add the pseudo-rewards to ``infos``."""
-        if self._rows is None:
+        if self._rows is None or self._generation != self.tracker.generation:
             raise ResetNeeded("Call reset() before step(): no episode is under way.")
         # Layers below may change the actions in place.
         taken = deepcopy(actions) if self._observations is not None else None
         action_rows = as_rows(self.single_action_space, actions)
-        observations, rewards, terminated, truncated, infos = self.env.step(actions)
+        observations, rewards, terminated, truncated, step_infos = self.env.step(actions)
+        infos = dict(step_infos)
         try:
             self._record(taken, action_rows, observations, rewards, terminated, truncated, infos)
         except Exception:
@@ -185,7 +160,7 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
         """Keep what the next actions will be taken on."""
         self._rows, self._states = rows, states
         # Only cost functions see observations as they are; environments may reuse their buffers.
-        has_functions = any(map(callable, self.tracker.cost_sources.values()))
+        has_functions = any(map(callable, self.tracker.sources.values()))
         self._observations = deepcopy(observations) if has_functions else None
 
     def _record(
@@ -200,18 +175,16 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
     ) -> None:
         recorder, tracker = self._recorder, self.tracker
         active = recorder.active
-        horizon = tracker.weighting.horizon
-        if horizon is not None and (recorder.time[active] >= horizon).any():
-            raise InvalidSetting(f"An episode runs past horizon={horizon}: give TrackOccupancy the true horizon=.")
+        self._require_within_horizon(int(recorder.time[active].max(initial=0)))
         if not np.isfinite(rewards).all():
             raise NonFiniteValue("The environment returned a reward that is not finite.")
         done = np.logical_or(terminated, truncated) & active
         finals = self._autoreset.final_observations(infos, done)
-        costs = self._costs(actions, observations, finals, infos, active=active, done=done)
+        observed = self._observed(actions, observations, finals, rewards, infos, active=active, done=done)
         assert self._rows is not None
         states = self._states
         log_probs = tracker.log_probs(self._rows, action_rows)
-        parts = self._live_parts(self._rows, action_rows, costs, log_probs)
+        parts = self._live_parts(self._rows, action_rows, observed, log_probs)
         rows = self._checked_rows(observations)
         for final in finals.values():
             require_finite("The observation", np.asarray(as_row(self.single_observation_space, final)))
@@ -220,57 +193,65 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
         void = self._void(done, infos)
 
         # Nothing is stored before everything has proved sound.
-        self._add_rewards(infos, parts, active, void)
+        self._add_rewards(infos, parts, active=active, ready=active & ~void & self._is_ready())
         columns = {"observation": self._rows, "action": action_rows}
         if states is not None:
             columns["state"] = states
         if log_probs is not None:
             columns["log_prob"] = log_probs
-        recorder.record(columns | {_column(key): cost for key, cost in costs.items()})
+        recorder.record(columns | {_column(key): values for key, values in observed.items()})
+        tracker.timesteps += self.num_envs
         recorder.drop(void)
         recorder.end(done, np.asarray(terminated, dtype=bool))
         self._observe(observations, rows, next_states)
         recorder.start(starting)
         self._close_if_complete(infos)
 
-    def _costs(
+    def _observed(
         self,
         actions: Any,
         observations: Any,
         finals: Mapping[int, Any],
+        rewards: Any,
         infos: Any,
         *,
         active: NDArray[np.bool_],
         done: NDArray[np.bool_],
     ) -> dict[str, FloatArray]:
-        """The costs of this step by key, ``(num_envs,)`` each, 0 where no step was taken."""
-        sources = self.tracker.cost_sources
-        costs = {key: np.zeros(self.num_envs) for key in sources}
+        """What this step's sources say by key, ``(num_envs,)`` each, 0 where no step was taken."""
+        sources = self.tracker.sources
+        observed = {key: np.zeros(self.num_envs) for key in sources}
         for key, source in sources.items():
             if isinstance(source, str):
                 for reports, mask in self._autoreset.reports(infos, active, done):
-                    costs[key][mask] = reported_costs(source, reports, mask)
-        if functions := {key: source for key, source in sources.items() if not isinstance(source, str)}:
+                    observed[key][mask] = reported_costs(source, reports, mask)
+            elif source is OWN_REWARD:
+                observed[key][active] = np.asarray(rewards, dtype=np.float64)[active]
+        if functions := {key: source for key, source in sources.items() if callable(source)}:
             before = list(iterate(self.observation_space, self._observations))
             after = list(iterate(self.observation_space, observations))
             for i, action in enumerate(iterate(self.action_space, actions)):
                 if active[i]:
                     for key, function in functions.items():
-                        costs[key][i] = observed_cost(function, before[i], action, finals.get(i, after[i]), {})
-        return costs
+                        next_one = finals.get(i, after[i])
+                        observed[key][i] = observed_cost(function, before[i], action, next_one, rewards[i], {})
+        return observed
 
     def _live_parts(
-        self, rows: NDArray[Any], actions: NDArray[Any], costs: dict[str, FloatArray], log_probs: FloatArray | None
+        self, rows: NDArray[Any], actions: NDArray[Any], observed: dict[str, FloatArray], log_probs: FloatArray | None
     ) -> dict[str, FloatArray]:
         """The live pseudo-reward by parts. Raises InvalidData: an observation or action is outside its space."""
         live, estimator = self.tracker.live, self.tracker.estimator
         if live is None:
             if self._has_cells:
                 estimator.encode(rows, actions)
-            return {name: np.zeros(self.num_envs) for name in self.tracker.problem.term_names}
+            return self._zeros()
         if live.is_tabular:
-            return live.at_cells(estimator.encode(rows, actions), costs)
-        return live.at(self.tracker.points(rows, actions, costs, self._states, log_probs))
+            return live.at_cells(estimator.encode(rows, actions), observed)
+        return live.at(self.tracker.points(rows, actions, observed, self._states, log_probs))
+
+    def _zeros(self) -> dict[str, FloatArray]:
+        return {name: np.zeros(self.num_envs) for name in self.tracker.problem.term_names}
 
     def _void(self, done: NDArray[np.bool_], infos: Mapping[str, Any]) -> NDArray[np.bool_]:
         """The episodes that end in this step and count for nothing."""
@@ -285,8 +266,9 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
         self,
         infos: dict[str, Any],
         parts: dict[str, FloatArray],
+        *,
         active: NDArray[np.bool_],
-        void: NDArray[np.bool_],
+        ready: NDArray[np.bool_],
     ) -> None:
         total = np.zeros(self.num_envs)
         for name, part in parts.items():
@@ -296,7 +278,7 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
             infos[f"pseudo_reward_{name}"] = part
             infos[f"_pseudo_reward_{name}"] = active
         infos["pseudo_reward"] = total
-        infos["pseudo_reward_ready"] = active & ~void & self._is_ready()
+        infos["pseudo_reward_ready"] = ready
         infos["_pseudo_reward"] = infos["_pseudo_reward_ready"] = active
 
     def _is_ready(self) -> NDArray[np.bool_] | bool:
@@ -321,7 +303,7 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
                 self._end_first_half(self._recorder.take_episodes(n_half))
                 n_left, n_ended = n_left - n_half, n_ended - n_half
             if n_ended == n_left:
-                infos["batch"] = self._close_batch(self._recorder.take_episodes(n_left))
+                self._report(self._close_batch(self._recorder.take_episodes(n_left)), infos)
         else:
             assert self._steps_per_batch is not None
             n_fresh = self._recorder.n_steps
@@ -330,21 +312,27 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
                 if n_fresh >= self._steps_per_batch // 2:
                     self._end_first_half(self._recorder.take_all())
             elif n_fresh and n_before + n_fresh >= self._steps_per_batch:
-                infos["batch"] = self._close_batch(self._recorder.take_all())
+                self._report(self._close_batch(self._recorder.take_all()), infos)
+
+    def _report(self, report: Report, infos: dict[str, Any]) -> None:
+        infos["batch"] = SharedInfo(report.to_info(), self.num_envs)
+        infos["_batch"] = np.ones(self.num_envs, dtype=bool)
 
     def _end_first_half(self, columns: Columns) -> None:
         self.tracker.fit_half(self._batch(*join([columns])[:2]))
         self._first_half = columns
 
-    def _close_batch(self, columns: Columns) -> dict[str, Any]:
+    def _close_batch(self, columns: Columns) -> Report:
         parts = [columns] if self._first_half is None else [self._first_half, columns]
         self._first_half = None
         columns, first, n_first = join(parts)
-        report = self.tracker.close(self._batch(columns, first), n_first=n_first)
-        report["sub_environments"] = columns["env"][first].tolist()
-        report["started_ago"] = (self._recorder.calls - 1 - columns["call"][first]).tolist()
-        report["whole_episodes"] = self._steps_per_batch is None
-        return report
+        return self.tracker.close(
+            self._batch(columns, first),
+            n_first=n_first,
+            sub_environments=columns["env"][first].tolist(),
+            started_ago=(self._recorder.calls - 1 - columns["call"][first]).tolist(),
+            whole_episodes=self._steps_per_batch is None,
+        )
 
     def _batch(self, columns: Columns, first: NDArray[np.int64]) -> Batch:
         starts, lengths = columns["time"][first], np.diff(first, append=len(columns["time"]))
@@ -357,7 +345,7 @@ class TrackOccupancy(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gym
             actions=columns["action"],
             lengths=lengths,
             weights=self.tracker.weighting.weights(columns["time"]),
-            costs={key: columns[_column(key)] for key in self.tracker.cost_sources},
+            costs={key: columns[_column(key)] for key in self.tracker.sources},
             log_probs=columns.get("log_prob"),
             states=columns.get("state"),
             starts=starts,

@@ -1,25 +1,70 @@
-"""Where the state comes from that λ is a density over: the observation, a function of it, or a key of ``info``."""
+"""What is read off a step besides observation and action: costs, rewards and states; checked, one or many at once."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained_maxent.errors import InvalidData, InvalidSetting, MissingState, NonFiniteValue
+from constrained_maxent.errors import InvalidData, InvalidSetting, MissingCost, MissingState, NonFiniteValue
+from constrained_maxent.functionals.base import OWN_REWARD, Source
 from constrained_maxent.types import FloatArray
 
 StateSource = str | Callable[[Any], Any]
 """The name of a key of ``info``, or a function of one observation."""
 
-LogProb = Callable[[NDArray[Any], NDArray[Any]], Any]
-"""log π(a|s) [nats], ``(n,)``, of recorded observations and actions, ``(n, ...)`` each."""
 
-STATE_SPACE = gym.spaces.Box(-np.inf, np.inf, ())
-"""Stands for states whose number of coordinates the first batch will tell."""
+def observed_cost(
+    source: Source, observation: Any, action: Any, next_observation: Any, reward: Any, info: Mapping[str, Any]
+) -> float:
+    """The cost of one step, from ``info``, from a function, or the environment's own reward; checked.
+
+    Raises:
+        MissingCost: ``info`` has no such key.
+        InvalidData: not a number.
+        NonFiniteValue: NaN or infinite.
+    """
+    if isinstance(source, str):
+        if source not in info:
+            raise MissingCost(
+                f"The environment reported no info[{source!r}] (it reported: {', '.join(sorted(info)) or 'nothing'}). "
+                "A cost must be there on every step; give cost= another key or a function "
+                "(observation, action, next_observation)."
+            )
+        cost = info[source]
+    elif source is OWN_REWARD:
+        cost = reward
+    else:
+        cost = source(observation, action, next_observation)
+    try:
+        value = float(cost)
+    except (TypeError, ValueError) as error:
+        raise InvalidData(f"The cost {source!r} must be a number, got {cost!r}.") from error
+    if not math.isfinite(value):
+        raise NonFiniteValue(f"The cost {source!r} is {value}.")
+    return value
+
+
+def reported_costs(key: str, infos: Mapping[str, Any], mask: NDArray[np.bool_]) -> FloatArray:
+    """Costs that the sub-environments of the mask reported, ``(mask.sum(),)``; checked like ``observed_cost``."""
+    if not mask.any():
+        return np.empty(0)
+    if key not in infos or not np.all(np.asarray(infos.get(f"_{key}", mask))[mask]):
+        known = ", ".join(sorted(name for name in infos if not name.startswith("_"))) or "nothing"
+        raise MissingCost(
+            f"Not every sub-environment reported info[{key!r}] (reported: {known}). A cost must be there on every "
+            "step; give cost= another key or a function (observation, action, next_observation)."
+        )
+    try:
+        costs = np.asarray(infos[key], dtype=np.float64).reshape(mask.shape)[mask]
+    except (TypeError, ValueError) as error:
+        raise InvalidData(f"infos[{key!r}] must be one number per sub-environment, got {infos[key]!r}.") from error
+    if not np.isfinite(costs).all():
+        raise NonFiniteValue(f"The cost {key!r} is not finite.")
+    return costs
 
 
 def check_source(source: StateSource | None) -> None:

@@ -1,0 +1,273 @@
+"""Objective, constraints and reward: the wrappers that say what is optimized, as mixins of both kinds of layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from operator import attrgetter
+from typing import Any, Literal, SupportsFloat, get_args
+
+from numpy.typing import ArrayLike
+
+from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.functionals import Entropy, Functional, KLDivergence, L2Distance, LinearCost, MixtureDistance
+from constrained_maxent.functionals.config import functional_config, functional_from_config
+from constrained_maxent.functionals.entropy import Over
+from constrained_maxent.functionals.linear import CostFunction
+from constrained_maxent.penalties import Penalty, is_known_kind, penalty_from_config
+from constrained_maxent.types import FloatArray, Points
+from constrained_maxent.wrappers.layers import Declaring, ScalarLayer
+
+Divergence = Literal["kl", "l2"]
+
+ImitationReference = ArrayLike | Callable[[Points], FloatArray] | Mapping[str, Any]
+"""λ_ref: a table ``(n_states, n_actions)``; what tells it at points, such as a ``references.Reference``; or plain data
+``{"entry_point": "module:function", "kwargs": {...}}``, the function that makes one of these."""
+
+
+class DeclaresObjective(Declaring):
+    """The arguments of ``Objective``, whatever kind of environment it is put around."""
+
+    def __init__(self, env: Any, functional: Functional | Mapping[str, Any]) -> None:
+        made = functional_from_config(functional)
+        self._wrap(env, functional=functional_config(made))
+        self.tracker.set_objective(made)
+
+
+class DeclaresEntropy(Declaring):
+    """The arguments of ``EntropyObjective``, whatever kind of environment it is put around."""
+
+    def __init__(self, env: Any, *, over: Over = "state-action", smoothing: float | None = None) -> None:
+        self._wrap(env, over=over, smoothing=smoothing)
+        self.tracker.set_objective(Entropy(over=over, smoothing=smoothing))
+
+
+class DeclaresConstraint(Declaring):
+    """The arguments of ``ConvexConstraint``, whatever kind of environment it is put around."""
+
+    def __init__(
+        self,
+        env: Any,
+        functional: Functional | Mapping[str, Any],
+        *,
+        penalty: Penalty | Mapping[str, Any],
+        limit: float | None = None,
+        name: str = "convex",
+    ) -> None:
+        made = functional_from_config(functional)
+        self._wrap(env, functional=functional_config(made), penalty=penalty_config(penalty), limit=limit, name=name)
+        self.tracker.add_constraint(name, made if limit is None else made.with_limit(limit), as_penalty(penalty))
+
+
+class DeclaresCost(Declaring):
+    """The arguments of ``CostConstraint``, whatever kind of environment it is put around."""
+
+    def __init__(
+        self,
+        env: Any,
+        cost: str | CostFunction | ArrayLike = "cost",
+        *,
+        limit: float,
+        penalty: Penalty | Mapping[str, Any],
+        name: str = "cost",
+    ) -> None:
+        self._wrap(env, cost=cost, limit=limit, penalty=penalty_config(penalty), name=name)
+        self.tracker.add_constraint(name, LinearCost(cost, limit=limit), as_penalty(penalty))
+
+
+class DeclaresImitation(Declaring):
+    """The arguments of ``ImitationConstraint``, whatever kind of environment it is put around."""
+
+    def __init__(
+        self,
+        env: Any,
+        reference: ImitationReference,
+        *,
+        limit: float,
+        penalty: Penalty | Mapping[str, Any],
+        divergence: Divergence = "kl",
+        name: str = "imitation",
+    ) -> None:
+        self._wrap(
+            env, reference=reference, limit=limit, penalty=penalty_config(penalty), divergence=divergence, name=name
+        )
+        self.tracker.add_constraint(name, imitation(reference, divergence, limit), as_penalty(penalty))
+
+
+class Objective(DeclaresObjective, ScalarLayer):
+    r"""Maximize a concave functional :math:`F(\lambda)`.
+
+    Its part of the pseudo-reward, ``info["pseudo_reward_objective"]``, is :math:`\partial F/\partial\lambda(s,a)`.
+
+    Args:
+        env: a stack with ``TrackOccupancy`` in it.
+        functional: F, for example ``0.1 * functionals.Entropy() + functionals.Reward()``.
+
+    Raises:
+        InvalidSetting: a vector environment, no functional, or one that is convex.
+        InvalidData: the functional has another size.
+        MissingTracker: no ``TrackOccupancy`` below.
+        DuplicateName: there is an objective already.
+    """
+
+
+class EntropyObjective(DeclaresEntropy, ScalarLayer):
+    r"""Maximize :math:`H(\lambda)` [nats]; ``Objective(env, Entropy(...))`` with arguments that are plain data.
+
+    Args:
+        env: a stack with ``TrackOccupancy`` in it.
+        over: ``"state-action"`` or ``"state"``, see :class:`~constrained_maxent.functionals.Entropy`.
+        smoothing: σ ≥ 0, in units of λ; usual: 1e-6 for masses of cells, and 1e-300 for densities.
+
+    Raises:
+        InvalidSetting: a vector environment.
+        MissingTracker: no ``TrackOccupancy`` below.
+        DuplicateName: there is an objective already.
+
+    >>> import gymnasium as gym
+    >>> from constrained_maxent.wrappers import TrackOccupancy
+    >>> env = TrackOccupancy(gym.make("FrozenLake-v1"), episodes_per_batch=8)
+    >>> EntropyObjective(env, over="state").tracker.problem.objective.over
+    'state'
+    """
+
+
+class ConvexConstraint(DeclaresConstraint, ScalarLayer):
+    r"""Keep :math:`F(\lambda) \le` ``limit`` for a convex functional.
+
+    Args:
+        env: a stack with ``TrackOccupancy`` in it.
+        functional: F, for example ``functionals.Autograd(lambda occupancy: (occupancy**2).sum(), limit=0.1)``.
+        penalty: how it is enforced.
+        limit: instead of the functional's own; sums of functionals have none.
+        name: its name in ``info``.
+
+    Raises:
+        InvalidData: the functional has another size.
+        InvalidSetting: a vector environment, no functional, or one that is concave.
+        MissingTracker: no ``TrackOccupancy`` below.
+        DuplicateName: the name is taken.
+    """
+
+
+class CostConstraint(DeclaresCost, ScalarLayer):
+    r"""Keep :math:`\langle c,\lambda\rangle \le` ``limit``.
+
+    Args:
+        env: a stack with ``TrackOccupancy`` in it.
+        cost: the key of ``info`` that carries c(s_t, a_t); or a function ``(observation, action, next_observation) ->
+            float`` of what ``TrackOccupancy`` sees; or a table ``(n_states, n_actions)``. Positive means bad.
+        limit: the budget: cost per step at scale ``normalized``, discounted cost per episode at ``truncated``.
+        penalty: how it is enforced, for example ``penalties.Quadratic(beta=10.0)``.
+        name: its name in ``info``.
+
+    Raises:
+        InvalidSetting: a vector environment.
+        MissingTracker: no ``TrackOccupancy`` below.
+        DuplicateName: the name is taken.
+
+    >>> import gymnasium as gym
+    >>> from constrained_maxent.penalties import Quadratic
+    >>> from constrained_maxent.wrappers import TrackOccupancy
+    >>> env = TrackOccupancy(gym.make("FrozenLake-v1"), episodes_per_batch=8)
+    >>> env = CostConstraint(env, cost=lambda s, a, s_next: float(s == 5), limit=0.01, penalty=Quadratic(beta=10.0))
+    >>> env.tracker.problem.term_names
+    ('cost',)
+    """
+
+
+class ImitationConstraint(DeclaresImitation, ScalarLayer):
+    r"""Keep a distance to a reference occupancy, an expert's or a path's, below ``limit``.
+
+    It is :math:`\mathrm{KL}(\lambda\|\lambda_{\mathrm{ref}})` [nats] or :math:`\|\lambda-\lambda_{\mathrm{ref}}\|_2`.
+    Between densities the latter is that of the state marginals, in closed form, and λ̂ must be a mixture of Gaussians.
+
+    Args:
+        env: a stack with ``TrackOccupancy`` in it.
+        reference: λ_ref of the tracker's scale: a table ``(n_states, n_actions)``, or for densities a
+            :class:`~constrained_maxent.references.Reference`, or any function that gives λ_ref at
+            :class:`~constrained_maxent.types.Points` (``"kl"`` only). Where the environment's spec is to be written as
+            JSON, plain data that names a function to make it:
+            ``{"entry_point": "constrained_maxent.references:Reference.load", "kwargs": {"path": ...}}``.
+        limit: in nats for ``"kl"``; for ``"l2"`` in units of λ, or 1 / √volume of the state.
+        penalty: how it is enforced.
+        divergence: ``"kl"`` or ``"l2"``.
+        name: its name in ``info``.
+
+    Raises:
+        InvalidData: the reference has another size.
+        InvalidSetting: ``"l2"`` to a function that is not a mixture, or a vector environment.
+        MissingTracker: no ``TrackOccupancy`` below.
+        DuplicateName: the name is taken.
+    """
+
+
+class PseudoReward(Declaring, ScalarLayer):
+    """reward := ``info["pseudo_reward"]``; the environment's own is kept as ``info["original_reward"]``.
+
+    A third-party agent that updates when it likes wants ``TrackOccupancy(pairing="previous")``, whose rewards are live.
+
+    Args:
+        env: a stack with ``TrackOccupancy`` in it.
+
+    Raises:
+        InvalidSetting: a vector environment.
+        MissingTracker: no ``TrackOccupancy`` below.
+    """
+
+    def __init__(self, env: Any) -> None:
+        self._wrap(env)
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return observation, info["pseudo_reward"], terminated, truncated, {**info, "original_reward": reward}
+
+
+def as_penalty(penalty: Penalty | Mapping[str, Any]) -> Penalty:
+    """A penalty as it is, or from its plain data."""
+    if isinstance(penalty, Penalty):
+        return penalty
+    if isinstance(penalty, Mapping):
+        return penalty_from_config(penalty)
+    raise InvalidSetting(f"penalty={penalty!r} must be a Penalty, such as penalties.Quadratic(beta=10.0).")
+
+
+def penalty_config(penalty: Penalty | Mapping[str, Any]) -> Penalty | dict[str, Any]:
+    """Plain data of the package's own penalties, so that a spec can be written as JSON; a user's own stays itself."""
+    known = as_penalty(penalty)
+    return known.to_config() if is_known_kind(known) else known
+
+
+def imitation(reference: ImitationReference, divergence: Divergence, limit: float) -> Functional:
+    """The functional of an imitation constraint.
+
+    Raises:
+        InvalidSetting: unknown divergence, or ``"l2"`` to a function that is not a mixture.
+        InvalidData: a table that is not one.
+    """
+    if divergence not in get_args(Divergence):
+        raise InvalidSetting(f"divergence={divergence!r} must be one of {', '.join(get_args(Divergence))}.")
+    if isinstance(reference, Mapping):
+        reference = _made(reference)
+    if not callable(reference):
+        return (KLDivergence if divergence == "kl" else L2Distance)(reference, limit=limit)
+    if divergence == "kl":
+        over: Over = getattr(reference, "over", "state-action")
+        return KLDivergence(reference, limit=limit, over=over)
+    states = getattr(reference, "states", None)
+    if states is None:
+        raise InvalidSetting("divergence='l2' needs a reference whose states are a mixture: a references.Reference.")
+    return MixtureDistance(states, limit=limit)
+
+
+def _made(config: Mapping[str, Any]) -> ArrayLike | Callable[[Points], FloatArray]:
+    """What an entry point makes; as strings, they let layers above be named without being imported here."""
+    try:
+        module, _, name = config["entry_point"].partition(":")
+        make = attrgetter(name)(import_module(module))
+    except (KeyError, AttributeError, ImportError, ValueError) as error:
+        raise InvalidSetting(
+            f"reference={dict(config)!r} must be {{'entry_point': 'module:function', 'kwargs': {{...}}}} ({error!r})."
+        ) from error
+    made: ArrayLike | Callable[[Points], FloatArray] = make(**config.get("kwargs", {}))
+    return made

@@ -1,0 +1,161 @@
+"""What the wrappers of this package share: their two kinds, scalar and vector, and the arguments that both take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils import RecordConstructorArgs
+
+from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.occupancy import (
+    Counts,
+    OccupancyEstimator,
+    Scale,
+    Weighting,
+    estimator_config,
+    estimator_from_config,
+)
+from constrained_maxent.occupancy.horizon import find_horizon
+from constrained_maxent.tracker import LogProb, Pairing, Tracker, find_tracker
+from constrained_maxent.types import check_count
+from constrained_maxent.wrappers.observed import StateSource, check_source
+
+VOID = "physics_error"
+"""An episode is void if the ``info`` of its last step has this key and it is true: what led there was no physics."""
+
+STATE_SPACE = gym.spaces.Box(-np.inf, np.inf, ())
+"""Stands for states whose number of coordinates the first batch will tell."""
+
+
+def require_scalar(env: object, wrapper: str) -> None:
+    """Raise ``InvalidSetting`` unless a scalar wrapper, given by its name, is put around a scalar environment."""
+    if isinstance(env, gym.vector.VectorEnv):
+        raise _other_kind(f"This is a vector environment, {env}", f"wrappers.vector.{wrapper}")
+    _require_environment(env, wrapper)
+
+
+def require_vector(env: object, wrapper: str) -> None:
+    """Raise ``InvalidSetting`` unless a vector wrapper, given by its name, is put around a vector environment."""
+    if isinstance(env, gym.Env):
+        raise _other_kind(f"This is a scalar environment, {env}", f"wrappers.{wrapper}")
+    _require_environment(env, wrapper)
+
+
+def _other_kind(what: str, twin: str) -> InvalidSetting:
+    return InvalidSetting(f"{what}: take {twin}, or wrappers.constrain, which takes both kinds.")
+
+
+def _require_environment(env: object, wrapper: str) -> None:
+    if not isinstance(env, (gym.Env, gym.vector.VectorEnv)):
+        raise InvalidSetting(f"{wrapper} wraps an environment, such as gym.make('FrozenLake-v1'), not {env!r}.")
+
+
+class ScalarLayer(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """A wrapper of a scalar environment; it records its arguments, so that the environment's spec can be remade."""
+
+    def _wrap(self, env: Any, **arguments: Any) -> None:
+        RecordConstructorArgs.__init__(self, **arguments)
+        require_scalar(env, type(self).__name__)
+        gym.Wrapper.__init__(self, env)
+
+
+class VectorLayer(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gymnasium 1.2 not generic
+    """A wrapper of a vector environment, with the arguments of its scalar twin."""
+
+    def _wrap(self, env: Any, **arguments: Any) -> None:
+        RecordConstructorArgs.__init__(self, **arguments)
+        require_vector(env, type(self).__name__)
+        gym.vector.VectorWrapper.__init__(self, env)
+
+
+class Declaring:
+    """What is declared to the tracker below; mixed into either kind of layer."""
+
+    tracker: Tracker
+
+    def _wrap(self, env: Any, **arguments: Any) -> None:
+        super()._wrap(env, **arguments)  # type: ignore[misc]  # of the layer that this is mixed into
+        self.tracker = find_tracker(env)
+
+
+class Tracking:
+    """The arguments of ``TrackOccupancy`` and the tracker that they make; mixed into either kind of layer."""
+
+    tracker: Tracker
+    """Estimate, problem, iteration: what an agent finds by ``find_tracker``."""
+
+    def __init__(
+        self,
+        env: Any,
+        estimator: OccupancyEstimator | Mapping[str, Any] | None = None,
+        *,
+        episodes_per_batch: int | None = None,
+        steps_per_batch: int | None = None,
+        discount: float = 0.99,
+        horizon: int | None = None,
+        scale: Scale = "normalized",
+        pairing: Pairing = "same",
+        state: StateSource | None = None,
+        policy_log_prob: LogProb | None = None,
+        suggestions: Mapping[str, Any] | None = None,
+    ) -> None:
+        config = estimator_config(Counts() if estimator is None else estimator)
+        self._wrap(  # type: ignore[attr-defined]  # of the layer that this is mixed into
+            env,
+            estimator=config,
+            episodes_per_batch=episodes_per_batch,
+            steps_per_batch=steps_per_batch,
+            discount=discount,
+            horizon=horizon,
+            scale=scale,
+            pairing=pairing,
+            state=state,
+            policy_log_prob=policy_log_prob,
+            suggestions=suggestions,
+        )
+        _check_batch_size(episodes_per_batch, steps_per_batch, pairing=pairing, num_envs=getattr(env, "num_envs", 1))
+        check_source(state)
+        observations = getattr(env, "single_observation_space", env.observation_space)
+        bound = estimator_from_config(config).bind(
+            observations if state is None else STATE_SPACE, getattr(env, "single_action_space", env.action_space)
+        )
+        self.tracker = Tracker(
+            bound,
+            Weighting(discount, find_horizon(env) if horizon is None else horizon, scale),
+            pairing=pairing,
+            policy_log_prob=policy_log_prob,
+            suggestions=suggestions,
+        )
+        self._source = state
+        self._episodes_per_batch = episodes_per_batch
+        self._steps_per_batch = steps_per_batch
+        self._has_cells = bound.table_shape() is not None
+        self._begin(env)
+
+    def _begin(self, env: Any) -> None:
+        """Prepare to record; the last part of the constructor."""
+
+    def _require_within_horizon(self, time: int) -> None:
+        horizon = self.tracker.weighting.horizon
+        if horizon is not None and time >= horizon:
+            raise InvalidSetting(f"An episode runs past horizon={horizon}: give TrackOccupancy the true horizon=.")
+
+
+def _check_batch_size(
+    episodes_per_batch: int | None, steps_per_batch: int | None, *, pairing: str, num_envs: int
+) -> None:
+    """Raise ``InvalidSetting`` unless exactly one batch size is given and pairing and environments can use it."""
+    if (episodes_per_batch is None) == (steps_per_batch is None):
+        raise InvalidSetting("Give one of episodes_per_batch= (whole episodes) and steps_per_batch= (steps).")
+    name = "episodes_per_batch" if steps_per_batch is None else "steps_per_batch"
+    size = check_count(name, episodes_per_batch if steps_per_batch is None else steps_per_batch)
+    if pairing == "split" and size < 2:
+        raise InvalidSetting(f"pairing='split' needs two halves: {name} must be at least 2.")
+    if size < num_envs:
+        raise InvalidSetting(
+            f"{name}={size} is less than the {num_envs} sub-environments, so that batches would end faster than one "
+            f"per step: take {name} of at least {num_envs}, or fewer sub-environments."
+        )

@@ -1,0 +1,49 @@
+"""Objective, constraints and reward for vector stacks: the scalar wrappers' arguments on the other kind of layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from constrained_maxent.wrappers.declarations import (
+    DeclaresConstraint,
+    DeclaresCost,
+    DeclaresEntropy,
+    DeclaresImitation,
+    DeclaresObjective,
+)
+from constrained_maxent.wrappers.layers import Declaring, VectorLayer
+
+
+class Objective(DeclaresObjective, VectorLayer):
+    """Maximize a concave functional of λ; see the scalar :class:`~constrained_maxent.wrappers.Objective`."""
+
+
+class EntropyObjective(DeclaresEntropy, VectorLayer):
+    """Maximize H(λ); see the scalar :class:`~constrained_maxent.wrappers.EntropyObjective`."""
+
+
+class ConvexConstraint(DeclaresConstraint, VectorLayer):
+    """Keep F(λ) ≤ limit; see the scalar :class:`~constrained_maxent.wrappers.ConvexConstraint`."""
+
+
+class CostConstraint(DeclaresCost, VectorLayer):
+    """Keep ⟨c, λ⟩ ≤ limit; see the scalar :class:`~constrained_maxent.wrappers.CostConstraint`.
+
+    A cost function is called once for each sub-environment with its own observation and action.
+    """
+
+
+class ImitationConstraint(DeclaresImitation, VectorLayer):
+    """Stay close to a reference; see the scalar :class:`~constrained_maxent.wrappers.ImitationConstraint`."""
+
+
+class PseudoReward(Declaring, VectorLayer):
+    """rewards := ``infos["pseudo_reward"]``; see the scalar :class:`~constrained_maxent.wrappers.PseudoReward`."""
+
+    def __init__(self, env: Any) -> None:
+        self._wrap(env)
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        observations, rewards, terminated, truncated, infos = self.env.step(actions)
+        kept = {"original_reward": rewards, "_original_reward": infos["_pseudo_reward"]}
+        return observations, infos["pseudo_reward"], terminated, truncated, {**infos, **kept}
