@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
-
 COMMANDS = {
     "train": "Train PGP on an environment and write a run folder: config, metrics, checkpoint, summary, figures.",
     "evaluate": "Evaluate the last policies of runs on fresh episodes, and exactly where the environment is finite and "

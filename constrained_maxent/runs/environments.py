@@ -20,7 +20,6 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import DependencyNotInstalled
 
-from constrained_maxent.spaces import Environment
 from constrained_maxent.errors import (
     ConstrainedMaxentError,
     DuplicateName,
@@ -35,6 +34,7 @@ from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.penalties import Quadratic
 from constrained_maxent.problem import Constraint
 from constrained_maxent.runs.settings import TrainSettings
+from constrained_maxent.spaces import Environment
 from constrained_maxent.tasks import PRESETS
 from constrained_maxent.tracker import find_tracker
 from constrained_maxent.types import FloatArray

@@ -50,7 +50,7 @@ def check_constrained_env(
         MissingTracker: there is no ``TrackOccupancy``.
 
     >>> import constrained_maxent
-    >>> check_constrained_env(gym.make("FrozenLake-PGP-v0"))
+    >>> check_constrained_env(gym.make("FrozenLake-PGP-v0", iterations=2))
     """
     watch = _Watch(env)
     env.action_space.seed(0)

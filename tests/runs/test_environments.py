@@ -346,9 +346,9 @@ class TestFunctionalsOfOnesOwn:
         assert list(tracker.problem.constraints) == ["prob"]
 
     def test_beside_the_cost_that_it_reports(self):
-        tracker = tracker_of("SafeFrozenLake-v0", constraint="mine:Wide", limit=2.0)
+        tracker = tracker_of("SafeFrozenLake-v0", constraint="mine:prob", limit=2.0)
         limits = {name: constraint.functional.limit for name, constraint in tracker.problem.constraints.items()}
-        assert limits == {"cost": 2.0, "Wide": 0.0}
+        assert limits == {"cost": 2.0, "prob": 0.25}
         with pytest.raises(DuplicateName, match="constraint="):
             tracker_of("SafeFrozenLake-v0", constraint="mine:cost")
 

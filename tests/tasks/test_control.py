@@ -18,6 +18,8 @@ from constrained_maxent.tasks import PRESETS, make_cartpole, make_point_mass
 from constrained_maxent.testing import check_constrained_env
 from constrained_maxent.tracker import find_tracker
 
+pytestmark = pytest.mark.filterwarnings("ignore::constrained_maxent.errors.UnplannedRun")
+
 CARTPOLE, POINT_MASS = "SafeCartpole-PGP-v0", "PointMass-PGP-v0"
 IDS = [CARTPOLE, POINT_MASS]
 SMALL = {"steps_per_batch": 60, "estimator": GaussianMixture(n_components=2), "time_limit": 0.5}
@@ -70,7 +72,11 @@ class TestSettings:
         estimator = tracker.estimator
         assert isinstance(estimator, AdamGaussianMixture)
         assert (estimator.n_components, estimator.n_steps, estimator.batch_size) == (16, 200, 512)
-        assert (estimator.learning_rate, estimator.log_std_bounds, estimator.buffer_size) == (3e-4, [-5, 2], 200_000)
+        assert (estimator.learning_rate, tuple(estimator.log_std_bounds), estimator.buffer_size) == (
+            3e-4,
+            (-5, 2),
+            200_000,
+        )
         constraint = tracker.problem.constraints["cost"]
         assert (constraint.penalty, constraint.functional.limit) == (Quadratic(10.0), 0.0)
         agent = PGP(gym.make(CARTPOLE, preset="paper")).hyperparameters

@@ -22,6 +22,8 @@ from constrained_maxent.tasks import PRESETS, make_frozen_lake, make_frozen_lake
 from constrained_maxent.tasks.stacks import make_stack
 from constrained_maxent.tracker import find_tracker
 
+pytestmark = pytest.mark.filterwarnings("ignore::constrained_maxent.errors.UnplannedRun")
+
 ID = "FrozenLake-PGP-v0"
 LEFT, DOWN, RIGHT, UP = range(4)
 

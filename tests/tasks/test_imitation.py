@@ -19,6 +19,8 @@ from constrained_maxent.testing import check_constrained_env
 from constrained_maxent.tracker import find_tracker
 from constrained_maxent.types import Points
 
+pytestmark = pytest.mark.filterwarnings("ignore::constrained_maxent.errors.UnplannedRun")
+
 POINT_MASS = "PointMass-PGP-v0"
 SMALL = {"steps_per_batch": 60, "estimator": GaussianMixture(n_components=2), "time_limit": 0.5, "limit": 20.0}
 
