@@ -1,4 +1,9 @@
-"""Numbers the elements of finite Gymnasium spaces."""
+"""Observations and actions as rows of numbers and back; the elements of finite spaces as numbers from 0.
+
+A row is what records keep of one element: an ``int`` for ``Discrete``, a float64 array for ``Box``, the vector of all
+components for ``MultiDiscrete``, ``MultiBinary`` and ``Tuple``. Rows keep the values that the environment delivers;
+that ``Discrete(start=)`` and its like do not count from 0 is known to :class:`FiniteSpace` alone.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +19,22 @@ from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedSp
 from constrained_maxent.types import IntArray
 
 Environment = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]
+"""A scalar or a vector environment."""
 
 _LARGEST = 2**62
+
+
+def single_spaces(env: Environment) -> tuple[gym.Space[Any], gym.Space[Any]]:
+    """Observation and action space of one (sub-)environment.
+
+    Raises:
+        InvalidSetting: not an environment.
+    """
+    if isinstance(env, gym.vector.VectorEnv):
+        return env.single_observation_space, env.single_action_space
+    if isinstance(env, gym.Env):
+        return env.observation_space, env.action_space
+    raise InvalidSetting(f"env={env!r} must be an environment, such as gym.make('FrozenLake-PGP-v0').")
 
 
 class FiniteSpace:
@@ -30,6 +49,8 @@ class FiniteSpace:
     >>> space = FiniteSpace(gym.spaces.Tuple((gym.spaces.Discrete(2), gym.spaces.Discrete(3, start=1))))
     >>> space.n, space.encode(np.array([[0, 1], [1, 3]])).tolist()
     (6, [0, 5])
+    >>> space.decode(np.array([5])).tolist()
+    [[1, 3]]
     """
 
     def __init__(self, space: gym.Space[Any]) -> None:
@@ -84,6 +105,24 @@ class FiniteSpace:
         result: IntArray = digits[:, 0] if len(self._sizes) == 1 else digits @ self._strides
         return result
 
+    def decode(self, numbers: NDArray[Any]) -> IntArray:
+        """Rows of the elements with the given numbers; the inverse of ``encode``.
+
+        Args:
+            numbers: ``(n,)``, from 0 to ``self.n`` - 1.
+
+        Returns:
+            int64 array ``(n,)`` for a space of one ``Discrete``, else ``(n, n_components)``.
+
+        Raises:
+            InvalidData: not whole numbers, or out of range.
+        """
+        numbers = np.asarray(numbers)
+        if numbers.dtype.kind not in "iu" or (numbers.size and (numbers.min() < 0 or numbers.max() >= self.n)):
+            raise InvalidData(f"numbers must be whole numbers from 0 to {self.n - 1}, one for each element.")
+        rows: IntArray = numbers.astype(np.int64)[:, None] // self._strides % self._sizes + self._starts
+        return rows[:, 0] if self._is_discrete else rows
+
 
 def as_row(space: gym.Space[Any], value: Any) -> Any:
     """One element of a space as a record keeps it: an ``int``, or a copied vector of components.
@@ -113,6 +152,60 @@ def as_rows(space: gym.Space[Any], values: Any) -> NDArray[Any]:
     _components(space)
     rows = _whole_numbers(space, values)
     return rows.reshape(len(rows), -1)
+
+
+def is_single(space: gym.Space[Any], value: Any) -> bool:
+    """Whether a value is one element of the space, and not a batch of them, to judge by its shape."""
+    if isinstance(space, gym.spaces.Tuple):
+        return is_single(space.spaces[0], value[0])
+    return np.ndim(value) == len(space.shape or ())
+
+
+def as_batch(space: gym.Space[Any], value: Any) -> tuple[NDArray[Any], bool]:
+    """Rows ``(n, ...)`` of one element or of a batch of them, and whether it was one."""
+    if is_single(space, value):
+        return np.asarray(as_row(space, value))[None], True
+    return as_rows(space, value), False
+
+
+def from_row(space: gym.Space[Any], row: Any) -> Any:
+    """The element of a space that ``as_row`` made a row of: what ``env.step`` takes, and user functions see.
+
+    Raises:
+        UnsupportedSpace: neither finite nor a ``Box``.
+    """
+    if isinstance(space, gym.spaces.Discrete):
+        return int(row)
+    if isinstance(space, gym.spaces.Tuple):
+        elements, at, flat = [], 0, np.ravel(row)
+        for part in space.spaces:
+            width = _width(part)
+            piece = flat[at : at + width]
+            elements.append(from_row(part, piece[0] if isinstance(part, gym.spaces.Discrete) else piece))
+            at += width
+        return tuple(elements)
+    if not isinstance(space, gym.spaces.Box):
+        _components(space)
+    return np.reshape(row, space.shape or ()).astype(space.dtype)
+
+
+def from_rows(space: gym.Space[Any], rows: NDArray[Any]) -> Any:
+    """A batch of elements from rows ``(n, ...)``, as vector environments take and deliver them; see ``from_row``."""
+    if isinstance(space, gym.spaces.Tuple):
+        flat, bounds = rows.reshape(len(rows), -1), np.cumsum([0, *map(_width, space.spaces)])
+        return tuple(
+            from_rows(part, flat[:, a:b]) for part, a, b in zip(space.spaces, bounds, bounds[1:], strict=False)
+        )
+    if not isinstance(space, gym.spaces.Box):
+        _components(space)
+    return np.reshape(rows, (len(rows), *(space.shape or ()))).astype(space.dtype)
+
+
+def _width(space: gym.Space[Any]) -> int:
+    """How many numbers a row has."""
+    if isinstance(space, gym.spaces.Tuple):
+        return sum(map(_width, space.spaces))
+    return math.prod(space.shape) if isinstance(space, gym.spaces.Box) else len(_components(space)[0])
 
 
 def _whole_number(space: gym.Space[Any], value: Any) -> int:
@@ -147,35 +240,3 @@ def _components(space: gym.Space[Any]) -> tuple[list[int], list[int]]:
         "them; for continuous observations give estimator=occupancy.GaussianMixture(), and usually state=, the "
         "coordinates that the density is over."
     )
-
-
-def single_spaces(env: Environment) -> tuple[gym.Space[Any], gym.Space[Any]]:
-    """Observation and action space of one (sub-)environment.
-
-    Raises:
-        InvalidSetting: not an environment.
-    """
-    if isinstance(env, gym.vector.VectorEnv):
-        return env.single_observation_space, env.single_action_space
-    if isinstance(env, gym.Env):
-        return env.observation_space, env.action_space
-    raise InvalidSetting(f"env={env!r} must be an environment, such as gym.make('FrozenLake-PGP-v0').")
-
-
-def as_batch(space: gym.Space[Any], observation: Any) -> tuple[NDArray[Any], bool]:
-    """Rows ``(n, ...)``, and whether they are of one observation of the space instead of a batch."""
-    if is_single(space, observation):
-        return np.asarray(as_row(space, observation))[None], True
-    return as_rows(space, observation), False
-
-
-def is_single(space: gym.Space[Any], observation: Any) -> bool:
-    """Whether this is one observation of the space, and not a batch of them, to judge by its shape."""
-    if isinstance(space, gym.spaces.Tuple):
-        return is_single(space.spaces[0], observation[0])
-    return np.ndim(observation) == len(space.shape or ())
-
-
-def one_action(space: gym.Space[Any], actions: NDArray[Any]) -> Any:
-    """The only action of a batch of one, as scalar environments take it."""
-    return int(actions[0]) if isinstance(space, gym.spaces.Discrete) else np.asarray(actions[0])

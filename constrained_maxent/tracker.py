@@ -194,8 +194,8 @@ class Tracker:
 
     def _require_same_angles(self, functional: Functional) -> None:
         """Of two densities over different circles, one has mass where the other has none."""
-        ours, theirs = self.estimator.periodic_coordinates, functional.periodic
-        if ours is not None and theirs is not None and set(ours) != set(theirs):
+        ours, theirs = self.estimator.periodic, functional.periodic
+        if theirs is not None and self.estimator.table_shape() is None and set(ours) != set(theirs):
             raise InvalidData(
                 f"The reference has the angles periodic={sorted(theirs)}, the estimator periodic={sorted(ours)}: "
                 "densities are compared over one state, so give both the same periodic=."
@@ -293,7 +293,7 @@ class Tracker:
         """Share of the planned run that is over, from 0 to 1; 0 as long as nobody has announced its end."""
         if self._plan is None:
             return 0.0
-        done: int = getattr(self, self._plan.unit)
+        done = self.iteration if self._plan.unit == "iterations" else self.timesteps
         return min(done, self._plan.amount) / self._plan.amount
 
     # Steps.

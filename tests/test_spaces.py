@@ -11,9 +11,17 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Te
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constrained_maxent.errors import InvalidData, UnsupportedSpace
-from constrained_maxent.occupancy import FiniteSpace
-from constrained_maxent.spaces import as_row, as_rows
+from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedSpace
+from constrained_maxent.spaces import (
+    FiniteSpace,
+    as_batch,
+    as_row,
+    as_rows,
+    from_row,
+    from_rows,
+    is_single,
+    single_spaces,
+)
 
 SPACES = [
     Discrete(5),
@@ -55,6 +63,65 @@ def test_rows_of_a_vector_environment_are_the_rows_of_its_elements(space: gym.Sp
     elements = vector_space.sample()
     one_by_one = [as_row(space, element) for element in gym.vector.utils.iterate(vector_space, elements)]
     np.testing.assert_array_equal(as_rows(space, elements), one_by_one)
+
+
+@each_space
+def test_numbers_go_back_to_rows(space: gym.Space[Any]) -> None:
+    finite = FiniteSpace(space)
+    rows = finite.decode(np.arange(finite.n))
+    assert finite.encode(rows).tolist() == list(range(finite.n))
+    assert all(space.contains(from_row(space, row)) for row in rows)
+    space.seed(3)
+    elements = [space.sample() for _ in range(20)]
+    known = np.array([as_row(space, element) for element in elements])
+    np.testing.assert_array_equal(finite.decode(finite.encode(known)), known)
+
+
+@pytest.mark.parametrize(
+    "space", [*SPACES, Box(-1, 1, (2, 3)), Tuple((Box(-1, 1, (2,)), Discrete(3, start=5)))], ids=str
+)
+class TestBackToElements:
+    def test_of_one_row(self, space: gym.Space[Any]) -> None:
+        space.seed(4)
+        element = space.sample()
+        back = from_row(space, as_row(space, element))
+        assert space.contains(back)
+        np.testing.assert_array_equal(as_row(space, back), as_row(space, element))
+
+    def test_of_many_rows(self, space: gym.Space[Any]) -> None:
+        vector_space = gym.vector.utils.batch_space(space, 5)
+        vector_space.seed(5)
+        elements = vector_space.sample()
+        back = from_rows(space, as_rows(space, elements))
+        assert vector_space.contains(back)
+        np.testing.assert_array_equal(as_rows(space, back), as_rows(space, elements))
+
+    def test_one_is_told_from_many(self, space: gym.Space[Any]) -> None:
+        vector_space = gym.vector.utils.batch_space(space, 5)
+        vector_space.seed(6)
+        space.seed(6)
+        one, many = space.sample(), vector_space.sample()
+        assert is_single(space, one)
+        assert not is_single(space, many)
+        rows, was_one = as_batch(space, one)
+        assert was_one
+        np.testing.assert_array_equal(rows, np.asarray(as_row(space, one))[None])
+        rows, was_one = as_batch(space, many)
+        assert not was_one
+        np.testing.assert_array_equal(rows, as_rows(space, many))
+
+
+def test_a_start_is_translated_by_hand() -> None:
+    # The third of -2, -1, 0 and 1 is 0.
+    assert FiniteSpace(Discrete(4, start=-2)).decode(np.array([2])).tolist() == [0]
+    assert from_row(Discrete(4, start=-2), np.int64(-1)) == -1
+
+
+def test_spaces_of_one_sub_environment() -> None:
+    scalar, vector = gym.make("CartPole-v1"), gym.make_vec("CartPole-v1", num_envs=2)
+    assert single_spaces(vector) == single_spaces(scalar) == (scalar.observation_space, Discrete(2))
+    with pytest.raises(InvalidSetting, match="env="):
+        single_spaces("CartPole-v1")  # type: ignore[arg-type]
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=5), st.data())
@@ -99,9 +166,14 @@ def test_rows_of_a_box_are_float64() -> None:
 
 
 class TestRefuses:
+    @pytest.mark.parametrize("numbers", [[-1], [6], [0.0], [True]])
+    def test_numbers_of_no_element(self, numbers: list[Any]) -> None:
+        with pytest.raises(InvalidData, match="numbers"):
+            FiniteSpace(MultiDiscrete([2, 3])).decode(np.array(numbers))
+
     @pytest.mark.parametrize("space", [Box(0, 1), Dict({"a": Discrete(2)}), Text(3), Tuple((Discrete(2), Box(0, 1)))])
     def test_spaces_that_are_not_finite(self, space: gym.Space[Any]) -> None:
-        with pytest.raises(UnsupportedSpace, match="Counts take Discrete, MultiDiscrete, MultiBinary and Tuple"):
+        with pytest.raises(UnsupportedSpace, match="cannot be counted"):
             FiniteSpace(space)
 
     @pytest.mark.parametrize("space", [Dict({"a": Discrete(2)}), Text(3)])
@@ -109,36 +181,39 @@ class TestRefuses:
         for to_rows in (as_row, as_rows):
             with pytest.raises(UnsupportedSpace):
                 to_rows(space, space.sample())
+        for back in (from_row, from_rows):
+            with pytest.raises(UnsupportedSpace):
+                back(space, np.zeros((1, 2)))
 
     @pytest.mark.parametrize("size", [63, 5000])
     def test_spaces_too_large_to_number(self, size: int) -> None:
-        with pytest.raises(UnsupportedSpace, match=rf"at least 2\^{size} elements.*more coarsely"):
+        with pytest.raises(UnsupportedSpace, match="elements"):
             FiniteSpace(MultiBinary(size))
 
     @pytest.mark.parametrize("value", [-3, 2, 10**20])
     def test_numbers_outside(self, value: int) -> None:
-        with pytest.raises(InvalidData, match="is not in Discrete"):
+        with pytest.raises(InvalidData, match="Discrete"):
             FiniteSpace(Discrete(4, start=-2)).encode_one(value)
 
     @pytest.mark.parametrize("rows", [[-1], [5], [0, 1, 5]])
     def test_entries_outside(self, rows: list[int]) -> None:
-        with pytest.raises(InvalidData, match="outside Discrete"):
+        with pytest.raises(InvalidData, match="Discrete"):
             FiniteSpace(Discrete(5)).encode(np.array(rows))
 
     @pytest.mark.parametrize("value", [1.0, 1.7, np.nan, "1", None, np.array([1, 2])])
     def test_one_element_that_is_not_a_whole_number(self, value: Any) -> None:
         for encode in (FiniteSpace(Discrete(5)).encode_one, lambda element: as_row(Discrete(5), element)):
-            with pytest.raises(InvalidData, match="must be a whole number"):
+            with pytest.raises(InvalidData, match="element of"):
                 encode(value)
 
     @pytest.mark.parametrize("space", [Discrete(5), MultiDiscrete([2, 3])])
     def test_rows_that_are_not_whole_numbers(self, space: gym.Space[Any]) -> None:
-        with pytest.raises(InvalidData, match="whole numbers, got dtype float64"):
+        with pytest.raises(InvalidData, match="Elements of"):
             as_rows(space, np.full((4, *space.shape), 0.5))
-        with pytest.raises(InvalidData, match="whole numbers, got dtype float64"):
+        with pytest.raises(InvalidData, match="Elements of"):
             FiniteSpace(space).encode(np.full((4, *space.shape), 0.5))
 
     @pytest.mark.parametrize("shape", [(), (4,), (4, 3), (4, 2, 2)])
     def test_a_wrong_number_of_components(self, shape: tuple[int, ...]) -> None:
-        with pytest.raises(InvalidData, match=r"must have shape \(n, 2\)"):
+        with pytest.raises(InvalidData, match="Elements of"):
             FiniteSpace(MultiDiscrete([2, 3])).encode(np.zeros(shape, dtype=np.int64))

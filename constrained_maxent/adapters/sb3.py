@@ -1,4 +1,4 @@
-"""Policies of Stable-Baselines3 as Gaussian networks, with exact log-probabilities."""
+"""Models of Stable-Baselines3 as agents of this package, with exact log-probabilities where they have some."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from gymnasium.error import DependencyNotInstalled
+from numpy.typing import NDArray
 
 from constrained_maxent.errors import UnsupportedPolicy
-from constrained_maxent.references.gaussian_network import GaussianNetwork, Layer, layers_of
+from constrained_maxent.references import GaussianNetwork, Layer
+from constrained_maxent.references.gaussian_network import layers_of
+from constrained_maxent.spaces import as_batch, as_rows
+from constrained_maxent.types import FloatArray, check_count
 
 INSTALL = 'pip install "constrained-maxent[sb3]"'
 
@@ -24,8 +28,102 @@ def require_stable_baselines() -> None:
         raise DependencyNotInstalled(f"Stable-Baselines3 cannot be imported ({error}): {INSTALL}.") from error
 
 
+def as_agent(model: Any, *, seed: int = 0) -> Sb3Agent:
+    """A model of Stable-Baselines3 as an agent: what evaluation rolls out, and references are made of.
+
+    Args:
+        model: any algorithm, trained on unnormalized observations (``VecNormalize`` is not part of a model). It is
+            not copied: the agent does what the model does at that time.
+        seed: of the actions that are drawn.
+
+    Raises:
+        UnsupportedPolicy: not a model.
+        gymnasium.error.DependencyNotInstalled: without Stable-Baselines3.
+    """
+    require_stable_baselines()
+    from stable_baselines3.common.base_class import BaseAlgorithm
+
+    if not isinstance(model, BaseAlgorithm):
+        raise UnsupportedPolicy(f"model={type(model).__name__} is not an algorithm of Stable-Baselines3, such as PPO.")
+    return Sb3Agent(model, seed=seed)
+
+
+class Sb3Agent:
+    """Acts by a model of Stable-Baselines3; made by :func:`as_agent`.
+
+    Actions are drawn from PyTorch's random numbers on the processor, with a state that is the agent's own: equal seeds
+    give equal actions, and what else draws from them is not disturbed.
+
+    Args:
+        model: the algorithm.
+        seed: of the actions that are drawn.
+
+    Attributes:
+        model: as given.
+        observation_space, action_space: of the model.
+    """
+
+    def __init__(self, model: Any, *, seed: int = 0) -> None:
+        self.model = model
+        self.observation_space: gym.Space[Any] = model.observation_space
+        self.action_space: gym.Space[Any] = model.action_space
+        self.seed(seed)
+
+    def seed(self, seed: int) -> None:
+        """Draw the actions from now on as a new agent with this seed does."""
+        import torch
+
+        self._random_state = torch.Generator().manual_seed(check_count("seed", seed, least=0)).get_state()
+
+    @property
+    def policy(self) -> GaussianNetwork | None:
+        """A copy of the policy as plain data, as ``network_of`` makes it; ``None`` where there is none."""
+        try:
+            return network_of(self.model)
+        except UnsupportedPolicy:
+            return None
+
+    def predict(self, observation: Any, *, deterministic: bool = False) -> tuple[Any, None]:
+        """The action for one observation, or the actions for a batch of them, as the environment takes them.
+
+        Args:
+            observation: one, or a batch as vector environments deliver it.
+            deterministic: the model's best action instead of a sample.
+
+        Returns:
+            The action or actions, and ``None`` in the place of a state.
+        """
+        import torch
+
+        with torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(self._random_state)
+            actions, _ = self.model.predict(observation, deterministic=deterministic)
+            self._random_state = torch.get_rng_state()
+        return actions, None
+
+    def log_prob(self, observations: Any, actions: NDArray[Any]) -> FloatArray:
+        """Log π [nats], ``(n,)``, of a batch of observations and of actions as the environment takes them.
+
+        Raises:
+            UnsupportedPolicy: the policy is neither a Gaussian network that can be read nor a categorical one.
+        """
+        import torch
+        from stable_baselines3.common.policies import ActorCriticPolicy
+
+        policy = self.model.policy
+        if isinstance(self.action_space, gym.spaces.Box):
+            rows, _ = as_batch(self.observation_space, observations)
+            return network_of(self.model).log_prob(rows, as_rows(self.action_space, actions))
+        if not isinstance(policy, ActorCriticPolicy):
+            raise UnsupportedPolicy(f"{type(policy).__name__} has no log-probabilities: {_OTHERWISE}.")
+        inputs, _ = policy.obs_to_tensor(observations)
+        with torch.no_grad():
+            log_prob = policy.get_distribution(inputs).log_prob(torch.as_tensor(actions, device=policy.device))
+        return log_prob.cpu().numpy().astype(np.float64)
+
+
 def network_of(model: Any) -> GaussianNetwork:
-    """The policy of a model: SAC, and PPO or A2C over ``Box`` actions, with networks of ReLU or tanh layers.
+    """The policy of a model as plain data: SAC, and PPO or A2C over ``Box`` actions, with layers of ReLU or tanh.
 
     Args:
         model: of Stable-Baselines3, trained on unnormalized observations (``VecNormalize`` is not part of a model).
@@ -57,7 +155,7 @@ def network_of(model: Any) -> GaussianNetwork:
         return GaussianNetwork(
             trunk=layers_of(actor.latent_pi),
             mean=layers_of(actor.mu),
-            log_std=layers_of(actor.log_std),  # type: ignore[arg-type]  # a layer, without gSDE
+            log_std=layers_of(actor.log_std),  # a layer, without gSDE
             low=low,
             high=high,
             log_std_bounds=(float(LOG_STD_MIN), float(LOG_STD_MAX)),

@@ -23,7 +23,7 @@ from constrained_maxent.agents.settings import Hyperparameters, PGPSettings, com
 from constrained_maxent.agents.updates import NaturalGradient, NormalizedGradient, PolicyAverage, update_policy
 from constrained_maxent.errors import InvalidSetting, UnsupportedSpace
 from constrained_maxent.schedules import Geometric
-from constrained_maxent.spaces import Environment, as_batch, one_action
+from constrained_maxent.spaces import Environment, as_batch, from_row
 from constrained_maxent.types import FloatArray, check_count, is_number
 
 Callback = Callable[["PGP", IterationReport], bool | None]
@@ -274,7 +274,7 @@ class PGP:
         """
         rows, single = as_batch(self._collector.observation_space, observation)
         actions = self._choose(rows, None if deterministic else self._predict_rng)
-        return (one_action(self._collector.action_space, actions) if single else actions), None
+        return (from_row(self._collector.action_space, actions[0]) if single else actions), None
 
     def _choose(self, rows: NDArray[Any], rng: np.random.Generator | None) -> NDArray[Any]:
         policy = self.policy

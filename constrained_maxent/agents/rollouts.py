@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.spaces import Environment, as_row, as_rows, one_action, single_spaces
+from constrained_maxent.spaces import Environment, as_row, as_rows, from_row, single_spaces
 from constrained_maxent.tracker import NEW_BATCH, Report, find_tracker
 from constrained_maxent.types import FloatArray, IntArray
 
@@ -140,7 +140,7 @@ class Collector:
         if self._vector is not None:
             observation, _, terminated, truncated, infos = self._vector.step(actions)
             return observation, terminated, truncated, infos
-        observation, _, terminated, truncated, info = self.env.step(one_action(self.action_space, actions))
+        observation, _, terminated, truncated, info = self.env.step(from_row(self.action_space, actions[0]))
         return observation, np.array([terminated]), np.array([truncated]), info
 
     def _as_rows(self, observation: Any) -> NDArray[Any]:

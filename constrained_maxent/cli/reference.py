@@ -20,7 +20,7 @@ from constrained_maxent.cli.console import console
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.evaluation.state_measures import measures_of
 from constrained_maxent.references import GaussianNetwork, Reference
-from constrained_maxent.references.training import TRAINING, ExpertSettings, check_rollouts, reference_of, train_expert
+from constrained_maxent.adapters.sb3_expert import TRAINING, ExpertSettings, check_rollouts, reference_of, train_expert
 from constrained_maxent.runs.environments import find_spec, make_scalar
 from constrained_maxent.runs.run_folder import file_name
 from constrained_maxent.runs.settings import json_object

@@ -15,14 +15,14 @@ from constrained_maxent.envs.registration import register_environments
 
 if TYPE_CHECKING:
     from constrained_maxent.envs.cartpole import SafeCartpole, SafeCartpoleVector
-    from constrained_maxent.envs.mujoco_simulation import MujocoStates
+    from constrained_maxent.envs.mujoco_model import MujocoStates
     from constrained_maxent.envs.mujoco_vector import MujocoVectorEnv
     from constrained_maxent.envs.point_mass import PointMass, PointMassVector
 
 register_environments()
 
 _MODULES = {
-    "MujocoStates": "mujoco_simulation",
+    "MujocoStates": "mujoco_model",
     "MujocoVectorEnv": "mujoco_vector",
     "PointMass": "point_mass",
     "PointMassVector": "point_mass",

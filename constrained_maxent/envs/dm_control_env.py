@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,13 +12,34 @@ from gymnasium.core import RenderFrame
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
-from constrained_maxent.envs.dm_control_import import PhysicsError
-from constrained_maxent.envs.mujoco_functions import CostFunction, StartFunction, StateFunction
-from constrained_maxent.envs.mujoco_model import check_render_mode, control_space, frame_rate, horizon_steps
+from constrained_maxent.envs.mujoco_model import (
+    CostFunction,
+    MujocoStates,
+    StartFunction,
+    StateFunction,
+    check_render_mode,
+    checked_controls,
+    checked_state,
+    control_space,
+    frame_rate,
+    horizon_steps,
+    unusable,
+)
 from constrained_maxent.envs.mujoco_painter import MujocoPainter
-from constrained_maxent.envs.mujoco_simulation import MujocoStates, checked_controls, checked_state
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.types import FloatArray, check_count
+
+try:
+    with warnings.catch_warnings():
+        # dm_control looks for a window system as it is imported, and GLFW warns if there is none.
+        warnings.simplefilter("ignore")
+        from dm_control.rl.control import PhysicsError
+        from dm_control.suite import cartpole, point_mass
+# As for MuJoCo: what an OpenGL that is not there raises differs by backend.
+except Exception as error:
+    raise unusable("dm_control", error) from error
+
+__all__ = ["DmControlEnv", "cartpole", "point_mass"]
 
 
 class DmControlEnv(gym.Env[NDArray[np.float32], NDArray[np.float32]]):

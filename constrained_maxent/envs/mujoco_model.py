@@ -1,17 +1,151 @@
-"""What an environment takes from a MuJoCo model: its state as one row, its controls, and time in steps."""
+"""A MuJoCo model as environments see it: states, functions of states, controls, and time in steps."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.error import DependencyNotInstalled
+from numpy.typing import ArrayLike, NDArray
 
-from constrained_maxent.envs.mujoco_simulation import MujocoStates, as_model
-from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.types import FloatArray, is_number
+from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
+from constrained_maxent.types import FloatArray, as_array, is_number
+
+INSTALL = 'run `pip install "mujoco>=3.3,<4" "dm_control>=1.0.30"`'
+
+
+def unusable(package: str, error: Exception) -> DependencyNotInstalled:
+    """Why a package cannot be imported: it is missing, or it does not like the backend that MUJOCO_GL names."""
+    backend = os.environ.get("MUJOCO_GL", "").strip()
+    is_missing = isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == package
+    if backend and not is_missing:
+        return DependencyNotInstalled(
+            f"{package} cannot be imported with MUJOCO_GL={backend} ({type(error).__name__}: {error}): unset "
+            "MUJOCO_GL, or set it to what is installed here, egl, glfw or osmesa; MUJOCO_GL=off does without OpenGL."
+        )
+    return DependencyNotInstalled(f"{package} cannot be imported ({error}): {INSTALL}.")
+
+
+try:
+    import mujoco as mujoco  # other modules take it from here
+    from mujoco import rollout as rollout
+# At a backend that is unknown or not installed: RuntimeError, AttributeError, OSError, ...
+except Exception as error:
+    raise unusable("mujoco", error) from error
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class MujocoStates:
+    """What MuJoCo knows of some copies of a model: read-only views, valid until their next step.
+
+    Attributes:
+        qpos: generalized positions, ``(n, nq)``.
+        qvel: generalized velocities, ``(n, nv)``.
+        act: activations of actuators that have a state of their own, ``(n, na)``.
+        time: since the start of each episode, ``(n,)`` [s].
+    """
+
+    qpos: FloatArray
+    qvel: FloatArray
+    act: FloatArray
+    time: FloatArray
+
+
+ObservationFunction = Callable[[MujocoStates], ArrayLike]
+"""Observations of ``n`` states, ``(n, ...)``."""
+StartFunction = Callable[[np.random.Generator], tuple[ArrayLike, ArrayLike]]
+"""A first state: positions ``(nq,)`` and velocities ``(nv,)``."""
+CostFunction = Callable[[MujocoStates, FloatArray], "ArrayLike | Mapping[str, ArrayLike]"]
+"""Costs ``(n,)`` of ``n`` states and the controls ``(n, nu)`` chosen there; or several entries of info by name."""
+RewardFunction = Callable[[MujocoStates, FloatArray, MujocoStates], ArrayLike]
+"""Rewards ``(n,)`` of states, controls and next states."""
+StateFunction = Callable[[MujocoStates], ArrayLike]
+"""Physical states ``(n, dimensions)``, over which a density can be fitted."""
+TerminationFunction = Callable[[MujocoStates], ArrayLike]
+"""Whether entering each of ``n`` states ends the episode, bool ``(n,)``."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StateFunctions:
+    """The functions that make an environment of a model; each is called once for all copies.
+
+    Every method returns a copy that the caller may change, and raises ``InvalidData`` for arrays of the wrong shape.
+
+    Args:
+        observation_space: the space of one observation.
+        observation, state: of states.
+        reward, cost, terminated: of steps; ``None`` means no reward, no cost, and no end.
+    """
+
+    observation_space: gym.spaces.Box
+    observation: ObservationFunction
+    state: StateFunction
+    reward: RewardFunction | None = None
+    cost: CostFunction | None = None
+    terminated: TerminationFunction | None = None
+
+    def observe(self, states: MujocoStates) -> NDArray[Any]:
+        """Observations ``(n, ...)`` of the space's dtype."""
+        space = self.observation_space
+        observations = np.array(self.observation(states), dtype=space.dtype)
+        if observations.shape != (len(states.time), *(space.shape or ())):
+            raise InvalidData(
+                f"observation(states) must be of shape {(len(states.time), *(space.shape or ()))}, one row for each "
+                f"state and as observation_space says; not {observations.shape}."
+            )
+        return observations
+
+    def physical(self, states: MujocoStates) -> FloatArray:
+        """Physical states, float64 ``(n, dimensions)``."""
+        state = np.array(self.state(states), dtype=np.float64)
+        if state.ndim != 2 or len(state) != len(states.time):
+            raise InvalidData(f"state(states) must be of shape ({len(states.time)}, dimensions), not {state.shape}.")
+        return state
+
+    def costs(self, states: MujocoStates, controls: FloatArray) -> dict[str, NDArray[Any]]:
+        """Entries of infos, float64 ``(n,)`` each: ``cost``, and what is reported beside it."""
+        if self.cost is None:
+            return {}
+        costs = self.cost(states, controls)
+        if not isinstance(costs, Mapping):
+            return {"cost": _column("cost", costs, states)}
+        if "cost" not in costs:
+            raise InvalidData(f"cost(states, controls) must have the key 'cost', the sum of all; has {list(costs)}.")
+        return {name: _column(f"cost[{name!r}]", values, states) for name, values in costs.items()}
+
+    def rewards(self, states: MujocoStates, controls: FloatArray, next_states: MujocoStates) -> FloatArray:
+        """Rewards of steps, float64 ``(n,)``."""
+        if self.reward is None:
+            return np.zeros(len(states.time))
+        return _column("reward", self.reward(states, controls, next_states), states)
+
+    def ends(self, next_states: MujocoStates) -> NDArray[np.bool_]:
+        """Which episodes end by entering these states, bool ``(n,)``."""
+        if self.terminated is None:
+            return np.zeros(len(next_states.time), dtype=np.bool_)
+        return _column("terminated", self.terminated(next_states), next_states, np.bool_)
+
+
+def _column(name: str, values: ArrayLike, states: MujocoStates, dtype: Any = np.float64) -> NDArray[Any]:
+    """A copy of one value per copy of the model."""
+    column, n = np.array(values, dtype=dtype), len(states.time)
+    if column.shape != (n,):
+        raise InvalidData(f"{name} must be of shape ({n},), one entry per copy; not {column.shape}.")
+    return column
+
+
+def as_model(model: Any) -> Any:
+    """The ``mujoco.MjModel`` itself, or that of a dm_control ``Physics``."""
+    if not isinstance(model, mujoco.MjModel):
+        model = getattr(getattr(model, "model", None), "ptr", None)
+    if not isinstance(model, mujoco.MjModel):
+        raise InvalidSetting("model must be a mujoco.MjModel or a dm_control Physics.")
+    return model
 
 
 def positions_and_velocities(states: MujocoStates) -> FloatArray:
@@ -64,3 +198,36 @@ def check_render_mode(render_mode: str | None, modes: Sequence[str]) -> None:
     """Raise ``InvalidSetting`` for an unknown mode."""
     if render_mode is not None and render_mode not in modes:
         raise InvalidSetting(f"render_mode={render_mode!r} must be None or one of {', '.join(modes)}.")
+
+
+def checked_state(name: str, values: Any, size: int) -> FloatArray:
+    """Positions or velocities as float64 ``(size,)``.
+
+    Raises:
+        InvalidData: of another shape, or no numbers.
+        NonFiniteValue: NaN or infinity.
+    """
+    array = as_array(name, values, np.float64)
+    if array.shape != (size,):
+        raise InvalidData(f"{name} must have shape ({size},), not {array.shape}.")
+    if not np.isfinite(array).all():
+        raise NonFiniteValue(f"{name} must be finite, not {array}.")
+    return array
+
+
+def checked_controls(actions: Any, shape: tuple[int, ...]) -> FloatArray:
+    """Actions as float64 controls; beyond its range, MuJoCo clips a control.
+
+    Raises:
+        InvalidSetting: of another shape, or no numbers.
+        NonFiniteValue: NaN or infinity, which MuJoCo would take for 0.
+    """
+    try:
+        controls = np.asarray(actions, dtype=np.float64)
+    except (TypeError, ValueError):
+        controls = np.empty(0)
+    if controls.shape != shape:
+        raise InvalidSetting(f"Actions must be numbers of shape {shape}, not {actions!r}.")
+    if not np.isfinite(controls).all():
+        raise NonFiniteValue(f"Actions must be finite, not {actions!r}: has the policy diverged?")
+    return controls

@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium.error import DependencyNotInstalled
 from numpy.typing import NDArray
 
-from constrained_maxent.envs.mujoco_import import mujoco
+from constrained_maxent.envs.mujoco_model import mujoco
 from constrained_maxent.types import FloatArray, check_count
 
 WITHOUT_DISPLAY = (

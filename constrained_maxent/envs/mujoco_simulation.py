@@ -4,35 +4,16 @@ from __future__ import annotations
 
 import copy
 import os
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained_maxent.envs.mujoco_import import mujoco, rollout
-from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
-from constrained_maxent.types import FloatArray, as_array, check_count
+from constrained_maxent.envs.mujoco_model import MujocoStates, as_model, checked_state, mujoco, rollout
+from constrained_maxent.types import FloatArray, check_count
 
 LARGEST_SOUND_VALUE = 1e10
 """MuJoCo calls a position or velocity beyond it, or NaN, an unstable simulation (``mjMAXVAL``)."""
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class MujocoStates:
-    """What MuJoCo knows of some copies of a model: read-only views, valid until their next step.
-
-    Attributes:
-        qpos: generalized positions, ``(n, nq)``.
-        qvel: generalized velocities, ``(n, nv)``.
-        act: activations of actuators that have a state of their own, ``(n, na)``.
-        time: since the start of each episode, ``(n,)`` [s].
-    """
-
-    qpos: FloatArray
-    qvel: FloatArray
-    act: FloatArray
-    time: FloatArray
 
 
 class MujocoSimulation:
@@ -153,48 +134,6 @@ class MujocoSimulation:
 
 
 _MADE_ANEW = frozenset({"threads", "_pool", "_scratch", "_models", "_portion", "_results", "_sensors", "_controls"})
-
-
-def as_model(model: Any) -> Any:
-    """The ``mujoco.MjModel`` itself, or that of a dm_control ``Physics``."""
-    if not isinstance(model, mujoco.MjModel):
-        model = getattr(getattr(model, "model", None), "ptr", None)
-    if not isinstance(model, mujoco.MjModel):
-        raise InvalidSetting("model must be a mujoco.MjModel or a dm_control Physics.")
-    return model
-
-
-def checked_state(name: str, values: Any, size: int) -> FloatArray:
-    """Positions or velocities as float64 ``(size,)``.
-
-    Raises:
-        InvalidData: of another shape, or no numbers.
-        NonFiniteValue: NaN or infinity.
-    """
-    array = as_array(name, values, np.float64)
-    if array.shape != (size,):
-        raise InvalidData(f"{name} must have shape ({size},), not {array.shape}.")
-    if not np.isfinite(array).all():
-        raise NonFiniteValue(f"{name} must be finite, not {array}.")
-    return array
-
-
-def checked_controls(actions: Any, shape: tuple[int, ...]) -> FloatArray:
-    """Actions as float64 controls; beyond its range, MuJoCo clips a control.
-
-    Raises:
-        InvalidSetting: of another shape, or no numbers.
-        NonFiniteValue: NaN or infinity, which MuJoCo would take for 0.
-    """
-    try:
-        controls = np.asarray(actions, dtype=np.float64)
-    except (TypeError, ValueError):
-        controls = np.empty(0)
-    if controls.shape != shape:
-        raise InvalidSetting(f"Actions must be numbers of shape {shape}, not {actions!r}.")
-    if not np.isfinite(controls).all():
-        raise NonFiniteValue(f"Actions must be finite, not {actions!r}: has the policy diverged?")
-    return controls
 
 
 def _initial_row(model: Any) -> FloatArray:

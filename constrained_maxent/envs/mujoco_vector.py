@@ -14,25 +14,25 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
 from constrained_maxent.envs.autoreset import as_mode, require_running, reset_mask
-from constrained_maxent.envs.mujoco_functions import (
+from constrained_maxent.envs.mujoco_model import (
     CostFunction,
+    MujocoStates,
     ObservationFunction,
     RewardFunction,
     StartFunction,
     StateFunction,
     StateFunctions,
     TerminationFunction,
-)
-from constrained_maxent.envs.mujoco_import import mujoco
-from constrained_maxent.envs.mujoco_model import (
     check_render_mode,
+    checked_controls,
     control_space,
     frame_rate,
     horizon_steps,
+    mujoco,
     positions_and_velocities,
 )
 from constrained_maxent.envs.mujoco_painter import MujocoPainter
-from constrained_maxent.envs.mujoco_simulation import MujocoSimulation, MujocoStates, checked_controls
+from constrained_maxent.envs.mujoco_simulation import MujocoSimulation
 from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
 from constrained_maxent.types import FloatArray, as_array, require_finite
 

@@ -10,10 +10,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from constrained_maxent.envs.dm_control_env import DmControlEnv
-from constrained_maxent.envs.dm_control_import import point_mass
-from constrained_maxent.envs.mujoco_model import positions_and_velocities
-from constrained_maxent.envs.mujoco_simulation import MujocoStates
+from constrained_maxent.envs.dm_control_env import DmControlEnv, point_mass
+from constrained_maxent.envs.mujoco_model import MujocoStates, positions_and_velocities
 from constrained_maxent.envs.mujoco_vector import MujocoVectorEnv
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.types import FloatArray, is_number

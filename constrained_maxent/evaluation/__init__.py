@@ -1,12 +1,16 @@
 """Entropy, coverage, costs and constraint values measured apart from training."""
 
-from constrained_maxent.evaluation.costs import CostStatistics
 from constrained_maxent.evaluation.exact import Evaluation, ExactProblem, exact_problem
-from constrained_maxent.evaluation.grid import Coverage, Grid
 from constrained_maxent.evaluation.rollouts import RolloutEvaluation, evaluate_rollouts
-from constrained_maxent.evaluation.state_entropy import state_entropy
+from constrained_maxent.evaluation.spread import Coverage, Grid, state_entropy
 from constrained_maxent.evaluation.state_measures import STATE_MEASURES, StateEvaluation, StateMeasures
-from constrained_maxent.evaluation.statistics import Estimate, bootstrap_mean, bootstrap_ratio, over_seeds
+from constrained_maxent.evaluation.statistics import (
+    CostStatistics,
+    Estimate,
+    bootstrap_mean,
+    bootstrap_ratio,
+    over_seeds,
+)
 
 __all__ = [
     "STATE_MEASURES",

@@ -12,7 +12,6 @@ import numpy as np
 from constrained_maxent.agents import PGP
 from constrained_maxent.agents.rollouts import Collector, Environment, single_spaces
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.evaluation.costs import CostStatistics, cost_statistics
 from constrained_maxent.evaluation.functional_estimates import estimate_of
 from constrained_maxent.evaluation.state_measures import (
     StateEvaluation,
@@ -21,7 +20,7 @@ from constrained_maxent.evaluation.state_measures import (
     measures_of,
     n_coordinates,
 )
-from constrained_maxent.evaluation.statistics import Estimate, bootstrap_mean
+from constrained_maxent.evaluation.statistics import CostStatistics, Estimate, bootstrap_mean, cost_statistics
 from constrained_maxent.occupancy import estimator_config, estimator_from_config
 from constrained_maxent.types import Batch, Trajectory
 from constrained_maxent.wrappers import find_tracker

@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained_maxent.spaces import Environment
 from constrained_maxent.errors import InvalidData, InvalidSetting
-from constrained_maxent.evaluation.grid import Coverage, Grid
-from constrained_maxent.evaluation.state_entropy import state_entropy
+from constrained_maxent.evaluation.spread import Coverage, Grid, state_entropy
 from constrained_maxent.evaluation.statistics import Estimate, bootstrap_mean, bootstrap_ratio
 from constrained_maxent.occupancy.gaussians import fold
+from constrained_maxent.spaces import Environment
 from constrained_maxent.types import Batch, FloatArray, check_count
 
 Event = Callable[[FloatArray], NDArray[np.bool_]]
@@ -55,7 +53,7 @@ class StateEvaluation:
 
     Attributes:
         entropy: of the state at a random step [nats], see
-            :func:`~constrained_maxent.evaluation.state_entropy.state_entropy`.
+            :func:`~constrained_maxent.evaluation.state_entropy`.
         units: of the coordinates; empty where unknown.
         coverage: of the grid, by steps drawn from all episodes; ``None`` without one.
         coverage_in_a_row: share of the grid's cells that as many steps visit as they come, episode after episode: less
@@ -162,8 +160,7 @@ def measures_of(env: Environment, n_coordinates: int | None = None) -> StateMeas
         env: scalar or vector, wrapped or not.
         n_coordinates: of the states that will be measured; ``None`` where that is not known yet.
     """
-    spec: Any = env.spec
-    known = STATE_MEASURES.get(spec.id, StateMeasures()) if spec is not None else StateMeasures()
+    known = StateMeasures() if env.spec is None else STATE_MEASURES.get(env.spec.id, StateMeasures())
     return known if known.grid is None or n_coordinates in (None, known.grid.n_coordinates) else StateMeasures()
 
 

@@ -11,18 +11,15 @@ from constrained_maxent.occupancy.continuous import ContinuousEstimator
 from constrained_maxent.occupancy.counts import Counts
 from constrained_maxent.occupancy.from_scikit_learn import FromScikitLearn
 from constrained_maxent.occupancy.gaussian_mixture import GaussianMixture
-from constrained_maxent.occupancy.gaussians import Gaussians
-from constrained_maxent.occupancy.mixture import Mixture
+from constrained_maxent.occupancy.gaussians import Gaussians, Mixture
 from constrained_maxent.occupancy.neighbors import NearestNeighbors
 from constrained_maxent.occupancy.weighting import Scale, Weighting
 from constrained_maxent.schedules import Geometric
-from constrained_maxent.spaces import FiniteSpace
 
 __all__ = [
     "AdamGaussianMixture",
     "ContinuousEstimator",
     "Counts",
-    "FiniteSpace",
     "FromScikitLearn",
     "GaussianMixture",
     "Gaussians",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import gymnasium as gym
-import numpy as np
 from numpy.typing import NDArray
 
 from constrained_maxent.errors import InvalidSetting, NotFitted, UnsupportedSpace
@@ -18,17 +18,27 @@ from constrained_maxent.types import Batch, FloatArray, IntArray, Measure, Point
 class OccupancyEstimator(ABC):
     """An estimate λ̂ of the occupancy measure, refitted at the end of every batch.
 
-    The constructor only stores its arguments (``get_params``). ``bind`` tells the spaces, ``fit`` learns; what it
-    learnt has names that end in an underscore. λ̂(s, a) = ``mass_`` · exp(``log_prob``): the density integrates to 1,
-    the mass says how much of a full-length episode there is.
+    The constructor only stores its arguments, each under its own name. ``bind`` tells the spaces, ``fit`` learns; what
+    it learnt has names that end in an underscore. λ̂(s, a) = ``mass_`` · exp(``log_prob``): the density integrates to
+    1, the mass says how much of a full-length episode there is. Write an estimator of your own by implementing the
+    abstract methods, and check it with :func:`constrained_maxent.testing.check_estimator`.
+
+    An estimate over finite spaces also implements ``table_shape`` and ``encode``; if λ̂ is a whole table, ``is_dense``
+    and ``cell`` too. One that remembers earlier batches implements ``fresh``.
+
+    Attributes:
+        mass_: total mass of λ̂.
+        expected_costs_: ⟨c, λ̂⟩ of each recorded cost, by name.
+        periodic: coordinates of the state that are angles in radians; none by default.
     """
 
     mass_: float
     expected_costs_: dict[str, float]
+    periodic: Sequence[int] = ()
 
     @abstractmethod
     def bind(self, observation_space: gym.Space[Any], action_space: gym.Space[Any]) -> Self:
-        """Prepare for the spaces of one (sub-)environment and forget everything learnt.
+        """Prepare for the spaces of one (sub-)environment, forget everything learnt, and return the estimator itself.
 
         Raises:
             UnsupportedSpace: this estimator cannot handle the space.
@@ -72,6 +82,29 @@ class OccupancyEstimator(ABC):
             costs: what was charged there, by name, ``(n,)``.
             states: the states there, ``(n, ...)``, where batches have them; given only then.
             log_probs: log π(a|s) there, ``(n,)``, where it is known; given only then.
+
+        Raises:
+            NotFitted: before the first ``fit``.
+        """
+
+    @abstractmethod
+    def measure(self) -> Measure:
+        """The estimate as a whole, as functionals want it.
+
+        Raises:
+            NotFitted: before the first ``fit``.
+        """
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Any]:
+        """What was learnt: numbers, strings and NumPy arrays only."""
+
+    @abstractmethod
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Put back what ``state_dict`` returned. Call ``bind`` before.
+
+        Raises:
+            InvalidData: the state is of another estimator or other spaces. Nothing is changed then.
         """
 
     def points_of(self, batch: Batch) -> Points:
@@ -80,54 +113,43 @@ class OccupancyEstimator(ABC):
         given = {name: column for name, column in known.items() if column is not None}
         return self.points(batch.observations, batch.actions, batch.costs, **given)
 
-    @abstractmethod
-    def measure(self) -> Measure:
-        """The estimate as a whole, as functionals want it."""
-
-    @abstractmethod
-    def state_dict(self) -> dict[str, Any]:
-        """What was learnt: numbers, strings and NumPy arrays only."""
-
-    @abstractmethod
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Put back what ``state_dict`` returned. Call ``bind`` before."""
-
-    @abstractmethod
     def get_params(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """The constructor's arguments: by default the attributes of their names."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def fresh(self) -> Self:
+        """An unfitted estimator of the same kind whose λ̂ is always that of the last batch alone."""
+        return type(self)(**self.get_params())
 
     @property
     def is_dense(self) -> bool:
         """Whether λ̂ is a table over all cells, so that ``cell`` and ``encode`` number its entries."""
         return False
 
+    def table_shape(self) -> tuple[int, int] | None:
+        """(n_states, n_actions) of finite spaces, ``None`` elsewhere."""
+        return None
+
+    def encode(self, observations: NDArray[Any], actions: NDArray[Any]) -> IntArray:
+        """Cell numbers s·|A| + a, ``(n,)``, of the rows of steps; finite spaces only."""
+        raise UnsupportedSpace(f"{type(self).__name__} has no cells.")
+
     def cell(self, observation: Any, action: Any) -> int:
         """Number s·|A| + a of one step's cell; dense estimates only."""
         raise UnsupportedSpace(f"{type(self).__name__} has no cells.")
 
-    def encode(self, observations: NDArray[Any], actions: NDArray[Any]) -> IntArray:
-        """Cell numbers s·|A| + a, ``(n,)``; finite spaces only."""
-        raise UnsupportedSpace(f"{type(self).__name__} has no cells.")
-
-    def table_shape(self) -> tuple[int, int] | None:
-        """(n_states, n_actions) of a finite space, ``None`` elsewhere."""
-        return None
-
-    @property
-    def periodic_coordinates(self) -> tuple[int, ...] | None:
-        """State coordinates that are angles, where λ̂ is a density of states; ``None`` elsewhere."""
-        return None
-
     @property
     def is_fitted(self) -> bool:
+        """Whether there is an estimate."""
         return hasattr(self, "mass_")
 
-    def _require_fit(self) -> None:
+    def require_fit(self) -> None:
+        """Raise ``NotFitted`` unless there is an estimate."""
         if not self.is_fitted:
             raise NotFitted(f"{type(self).__name__} has no estimate yet: call fit(batch) first.")
 
-    def _remember_costs(self, batch: Batch, memory: float) -> None:
-        """Update ⟨c, λ̂⟩ of each recorded cost, with the same memory as λ̂ itself."""
+    def remember_costs(self, batch: Batch, memory: float = 0.0) -> None:
+        """Set ``expected_costs_`` from a batch, keeping the share ``memory`` of what it was, as λ̂ itself does."""
         fresh = {name: float(batch.weights @ cost) / batch.n_episodes for name, cost in batch.costs.items()}
         known = getattr(self, "expected_costs_", {})
         self.expected_costs_ = {
@@ -156,9 +178,3 @@ def fresh_share(memory: Schedule) -> Schedule:
 def memory_at(memory: Schedule, progress: float) -> float:
     """Share of the old estimate that a fit keeps where this share of the run is over."""
     return 1.0 - value_at(fresh_share(memory), progress) if isinstance(memory, Geometric) else memory
-
-
-def log_density(density: FloatArray, mass: float) -> FloatArray:
-    """log(λ / mass), -inf where λ = 0. Weights far into an episode may underflow, so that the mass itself is 0."""
-    with np.errstate(divide="ignore"):
-        return np.log(density / mass if mass > 0.0 else density)

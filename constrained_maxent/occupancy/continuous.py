@@ -7,10 +7,8 @@ with the mass *m* of the batch and a density :math:`\hat d` of its states, which
 
 from __future__ import annotations
 
-import inspect
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
 import gymnasium as gym
@@ -19,8 +17,7 @@ from numpy.typing import NDArray
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, NotFitted, UnsupportedSpace
 from constrained_maxent.occupancy.base import OccupancyEstimator, check_memory, memory_at
-from constrained_maxent.occupancy.gaussians import fold
-from constrained_maxent.occupancy.mixture import Mixture
+from constrained_maxent.occupancy.gaussians import Mixture, fold
 from constrained_maxent.occupancy.samples import Samples
 from constrained_maxent.schedules import Schedule
 from constrained_maxent.types import Batch, FloatArray, Measure, Points, check_count, require_finite
@@ -31,41 +28,12 @@ _LARGEST_LOG = 700.0
 """exp overflows shortly above. Only many constant coordinates together come so high."""
 
 
-@dataclass(frozen=True, eq=False)
-class Frame:
-    """Standardized coordinates: ``(x - center) / scale``. Angles stay in radians, constants in their unit.
-
-    Args:
-        center, scale: ``(n_features,)``.
-    """
-
-    center: FloatArray
-    scale: FloatArray
-
-    @classmethod
-    def of(cls, rows: FloatArray, weights: FloatArray, periodic: Sequence[int]) -> Self:
-        """Mean and standard deviation of weighted samples."""
-        share = weights / weights.sum()
-        center = share @ rows
-        spread = np.sqrt(share @ (rows - center) ** 2)
-        # What is constant up to rounding has no scale of its own.
-        scale = np.where(spread > 1e-9 * np.maximum(1.0, np.abs(center)), spread, 1.0)
-        center[list(periodic)], scale[list(periodic)] = 0.0, 1.0
-        return cls(center, scale)
-
-    def standardized(self, rows: FloatArray) -> FloatArray:
-        return (rows - self.center) / self.scale
-
-    @property
-    def log_volume(self) -> float:
-        """Logarithm of the volume of a standardized unit cube."""
-        return float(np.log(self.scale).sum())
-
-
 class ContinuousEstimator(OccupancyEstimator):
     """A density over the state, or over state and action together, learnt from the samples of a batch.
 
-    Subclasses implement ``_learn`` and the two log-densities. Arguments that all of them take:
+    A density of your own implements ``learn`` and ``log_density``, and over ``"state-action"`` also
+    ``log_state_density``; see :class:`~constrained_maxent.occupancy.NearestNeighbors`. One that learns something else
+    from the same samples the next time also implements ``model`` and ``restore``. Arguments that all densities take:
 
     Args:
         over: ``"state"``: the density is one of states; times π(a|s) where batches carry log π (``policy_log_prob`` of
@@ -80,12 +48,6 @@ class ContinuousEstimator(OccupancyEstimator):
             faded below 1 % are dropped, or earlier where ``buffer_size`` says so.
         seed: of everything random in a fit.
     """
-
-    over: Domain
-    periodic: Sequence[int]
-    buffer_size: int | None
-    memory: Schedule
-    seed: int
 
     def __init__(
         self, *, over: Domain, periodic: Sequence[int], buffer_size: int | None, memory: Schedule, seed: int
@@ -112,12 +74,15 @@ class ContinuousEstimator(OccupancyEstimator):
         self._samples: Samples
         self._n_states: int
         self._n_fits: int
+        # The latest batch, where the samples of measure() are just its steps, and λ̂ there once somebody has asked.
+        self._batch: Batch | None = None
+        self._batch_points: Points | None = None
 
-    # What an estimator learns.
+    # What a density of one's own implements.
 
     @abstractmethod
-    def _learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
-        """Fit the density of weighted samples.
+    def learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
+        """Fit the density to weighted samples.
 
         Args:
             rows: ``(n, n_features)``, the state and, over ``"state-action"``, the action after it; angles in [-π, π).
@@ -126,36 +91,36 @@ class ContinuousEstimator(OccupancyEstimator):
         """
 
     @abstractmethod
-    def _log_density(self, rows: FloatArray) -> FloatArray:
-        """Logarithm of the density learnt, ``(n,)``, at rows like those of ``_learn``."""
+    def log_density(self, rows: FloatArray) -> FloatArray:
+        """Logarithm of the density learnt, ``(n,)``, at rows like those of ``learn``."""
 
-    @abstractmethod
-    def _log_state_density(self, states: FloatArray) -> FloatArray:
-        """Logarithm of the state marginal, ``(n,)``; asked over ``"state-action"`` only."""
+    def log_state_density(self, states: FloatArray) -> FloatArray:
+        """Logarithm of the state marginal, ``(n,)``, at states ``(n, n_states)``; asked over ``"state-action"`` only.
 
-    def _state_mixture(self) -> Mixture | None:
+        Raises:
+            UnsupportedSpace: this density has no marginal.
+        """
+        raise UnsupportedSpace(f"{type(self).__name__} has no marginal over states: take over='state'.")
+
+    def state_measure(self) -> Mixture | None:
         """The state marginal, times the mass, if it is a mixture of Gaussians."""
         return None
 
-    def _forget(self) -> None:
-        """Drop what ``_learn`` learnt."""
+    def forget(self) -> None:
+        """Drop what ``learn`` learnt."""
 
-    def _model(self) -> dict[str, Any]:
-        """What ``_learn`` learnt as numbers and arrays; nothing, if learning again from the samples gives the same."""
+    def model(self) -> dict[str, Any]:
+        """What ``learn`` learnt as numbers and arrays; nothing, if learning again from the samples gives the same."""
         return {}
 
-    def _restore(self, model: Mapping[str, Any]) -> None:
-        """Put back what ``_model`` returned, for samples that are there already."""
+    def restore(self, model: Mapping[str, Any]) -> None:
+        """Put back what ``model`` returned, for samples that are there already."""
         self._relearn()
 
     # The contract.
 
-    @property
-    def periodic_coordinates(self) -> tuple[int, ...]:
-        return tuple(self.periodic)
-
-    def get_params(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+    def fresh(self) -> Self:
+        return type(self)(**self.get_params() | {"memory": 0.0, "buffer_size": None})
 
     def bind(self, observation_space: gym.Space[Any], action_space: gym.Space[Any]) -> Self:
         if not isinstance(observation_space, gym.spaces.Box):
@@ -174,7 +139,8 @@ class ContinuousEstimator(OccupancyEstimator):
     def _forget_all(self) -> None:
         for name in ("mass_", "expected_costs_", "_samples", "_n_states", "_n_fits"):
             self.__dict__.pop(name, None)
-        self._forget()
+        self._batch = self._batch_points = None
+        self.forget()
 
     def fit(self, batch: Batch, *, progress: float = 0.0) -> Self:
         self._require_bound()
@@ -198,11 +164,18 @@ class ContinuousEstimator(OccupancyEstimator):
             samples = self._samples.followed_by(samples, memory=known, size=self.buffer_size)
         elif self.is_fitted and states.shape[1] != self._n_states:
             raise InvalidData(f"States have {states.shape[1]} coordinates, in earlier batches {self._n_states}.")
+        self._batch = self._batch_points = None
         self._samples, self._n_states, self._n_fits = samples, states.shape[1], n_fits
         self._relearn()
-        self._remember_costs(batch, known)
+        self.remember_costs(batch, known)
         self.mass_ = known * self.mass_ + (1.0 - known) * mass if known else mass
+        if not self.memory and (self.buffer_size is None or batch.n_steps <= self.buffer_size):
+            self._batch = batch
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy need not carry the batch: its samples are all that it knows.
+        return self.__dict__ | {"_batch": None, "_batch_points": None}
 
     def _check_states(self, n_states: int) -> None:
         if self._angles and max(self._angles) >= n_states:
@@ -215,10 +188,10 @@ class ContinuousEstimator(OccupancyEstimator):
         if not counted.all():
             # Weights may underflow far into an episode. A batch without any mass still has a place.
             weights, rows = (weights[counted], rows[counted]) if counted.any() else (np.ones(len(rows)), rows)
-        self._learn(rows, weights, rng)
+        self.learn(rows, weights, rng)
 
     def _rows(self, states: NDArray[Any], actions: NDArray[Any]) -> FloatArray:
-        """States, and actions where the density is over both, as ``_learn`` gets them."""
+        """States, and actions where the density is over both, as ``learn`` gets them."""
         rows = flat(states)
         if rows.shape[1] != self._n_states:
             raise InvalidData(f"A state has {rows.shape[1]} coordinates here, {self._n_states} in the batch.")
@@ -239,8 +212,8 @@ class ContinuousEstimator(OccupancyEstimator):
         """Logarithm of λ̂ / mass_, ``(n,)``; see ``points`` for the arguments. Where batches have states, ``states``
         may also stand in the place of the observations.
         """
-        self._require_fit()
-        log_density = self._log_density(self._rows(observations if states is None else states, actions))
+        self.require_fit()
+        log_density = self.log_density(self._rows(observations if states is None else states, actions))
         if log_probs is not None and self.over == "state":
             log_density = log_density + log_probs
         return np.minimum(log_density, _LARGEST_LOG)
@@ -254,13 +227,13 @@ class ContinuousEstimator(OccupancyEstimator):
         states: NDArray[Any] | None = None,
         log_probs: FloatArray | None = None,
     ) -> Points:
-        self._require_fit()
+        self.require_fit()
         places = observations if states is None else states
         rows = self._rows(places, actions)
-        log_density = np.minimum(self._log_density(rows), _LARGEST_LOG)
+        log_density = np.minimum(self.log_density(rows), _LARGEST_LOG)
         density = state_density = self.mass_ * np.exp(log_density)
         if self.over == "state-action":
-            marginal = self._log_state_density(rows[:, : self._n_states])
+            marginal = self.log_state_density(rows[:, : self._n_states])
             state_density = self.mass_ * np.exp(np.minimum(marginal, _LARGEST_LOG))
         elif log_probs is not None:
             density = self.mass_ * np.exp(np.minimum(log_density + log_probs, _LARGEST_LOG))
@@ -274,23 +247,32 @@ class ContinuousEstimator(OccupancyEstimator):
             is_over_actions=self.over == "state-action" or log_probs is not None,
         )
 
+    def points_of(self, batch: Batch) -> Points:
+        """λ̂ at every step of a batch; at those of the batch that was fitted last it is evaluated only once."""
+        if batch is not self._batch:
+            return super().points_of(batch)
+        if self._batch_points is None:
+            self._batch_points = super().points_of(batch)
+        return self._batch_points
+
     def measure(self) -> Measure:
         """The plain (weighted) mean over samples: those of the batch, or, with memory, all that are remembered."""
-        self._require_fit()
+        self.require_fit()
         samples = self._samples if self.memory else self._samples.fresh()
-        columns, total = samples.columns, float(samples.weights.sum())
-        states = columns["states"]
-        points = self.points(
-            columns.get("observations", states),
-            columns["actions"],
-            {name.removeprefix("cost "): column for name, column in columns.items() if name.startswith("cost ")},
-            states=states,
-            log_probs=columns.get("log_probs"),
-        )
+        total = float(samples.weights.sum())
+        points = self._points_at(samples) if self._batch is None else self.points_of(self._batch)
         # What memory or the buffer dropped is stood for by what they kept.
         weights = samples.weights * (self.mass_ / total) if total > 0.0 else samples.weights
-        return Measure(
-            points=points, weights=weights, expected_costs=self.expected_costs_, states=self._state_mixture()
+        return Measure(points=points, weights=weights, expected_costs=self.expected_costs_, states=self.state_measure())
+
+    def _points_at(self, samples: Samples) -> Points:
+        columns = samples.columns
+        return self.points(
+            columns.get("observations", columns["states"]),
+            columns["actions"],
+            {name.removeprefix("cost "): column for name, column in columns.items() if name.startswith("cost ")},
+            states=columns["states"],
+            log_probs=columns.get("log_probs"),
         )
 
     def state_dict(self) -> dict[str, Any]:
@@ -303,7 +285,7 @@ class ContinuousEstimator(OccupancyEstimator):
             "mass": self.mass_,
             "expected_costs": dict(self.expected_costs_),
             "samples": self._samples.state_dict(),
-            "model": self._model(),
+            "model": self.model(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -325,8 +307,9 @@ class ContinuousEstimator(OccupancyEstimator):
             raise InvalidData(f"The samples of this state of {type(self).__name__} are not complete.")
         require_finite("states", states)
         self._check_states(states.shape[1])
+        self._batch = self._batch_points = None
         self._samples, self._n_states, self._n_fits = samples, states.shape[1], int(state["n_fits"])
-        self._restore(state["model"])
+        self.restore(state["model"])
         self.mass_ = float(state["mass"])
         self.expected_costs_ = {name: float(cost) for name, cost in state["expected_costs"].items()}
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, NotFitted, UnsupportedSpace
-from constrained_maxent.occupancy.base import OccupancyEstimator, check_memory, log_density, memory_at
+from constrained_maxent.occupancy.base import OccupancyEstimator, check_memory, memory_at
 from constrained_maxent.schedules import Schedule
 from constrained_maxent.spaces import FiniteSpace
 from constrained_maxent.types import Batch, FloatArray, IntArray, Measure, Points, is_number, require_finite
@@ -55,8 +55,8 @@ class Counts(OccupancyEstimator):
         self._cells: IntArray
         self._values: FloatArray
 
-    def get_params(self) -> dict[str, Any]:
-        return {"memory": self.memory, "smoothing": self.smoothing}
+    def fresh(self) -> Self:
+        return type(self)(**self.get_params() | {"memory": 0.0})
 
     def bind(self, observation_space: gym.Space[Any], action_space: gym.Space[Any]) -> Self:
         self.states = FiniteSpace(observation_space)
@@ -99,17 +99,12 @@ class Counts(OccupancyEstimator):
             fresh = np.bincount(cells, weights, self.n_cells).astype(np.float64, copy=False)
             self._values = memory * self._values + (1.0 - memory) * fresh if memory else fresh
         else:
-            self._fit_sparse(cells, weights, memory)
-        self._remember_costs(batch, memory)
+            if not memory:
+                self._cells, self._values = cells[:0], weights[:0]
+            self._merge(memory * self._values, cells, (1.0 - memory) * weights)
+        self.remember_costs(batch, memory)
         self.mass_ = float(self._values.sum())
         return self
-
-    def _fit_sparse(self, cells: IntArray, weights: FloatArray, memory: float) -> None:
-        if memory:
-            self._merge(memory * self._values, cells, (1.0 - memory) * weights)
-        else:
-            self._cells, self._values = cells[:0], weights[:0]
-            self._merge(self._values, cells, weights)
 
     def _merge(self, old_values: FloatArray, cells: IntArray, values: FloatArray) -> None:
         """Add values to cells, after the known cells got other values."""
@@ -121,7 +116,7 @@ class Counts(OccupancyEstimator):
 
     @property
     def occupancy_(self) -> FloatArray:
-        self._require_fit()
+        self.require_fit()
         if not self.is_dense:
             raise UnsupportedSpace(
                 f"λ̂ is sparse: {self.n_cells:,} cells exceed {DENSE_CELLS:,}. Use measure() or points()."
@@ -132,8 +127,11 @@ class Counts(OccupancyEstimator):
         return values.reshape(self.states.n, self.actions.n)
 
     def log_prob(self, observations: NDArray[Any], actions: NDArray[Any]) -> FloatArray:
-        self._require_fit()
-        return log_density(self.points(observations, actions).density, self.mass_)
+        self.require_fit()
+        density = self.points(observations, actions).density
+        with np.errstate(divide="ignore"):
+            # Weights far into an episode may underflow, so that the mass itself is 0.
+            return np.log(density / self.mass_ if self.mass_ > 0.0 else density)
 
     def points(
         self,
@@ -148,7 +146,7 @@ class Counts(OccupancyEstimator):
 
     def points_at(self, cells: IntArray, costs: Mapping[str, FloatArray] | None = None) -> Points:
         """λ̂ at cells given by number, ``(n,)``."""
-        self._require_fit()
+        self.require_fit()
         n_actions = self.actions.n
         if self.is_dense:
             table = self.occupancy_
@@ -165,7 +163,7 @@ class Counts(OccupancyEstimator):
         return _at(visited, sums, cells // n_actions)
 
     def measure(self) -> Measure:
-        self._require_fit()
+        self.require_fit()
         if self.is_dense:
             return Measure.from_table(self.occupancy_, self.expected_costs_)
         points = self.points_at(self._cells)
@@ -175,12 +173,7 @@ class Counts(OccupancyEstimator):
         self._require_spaces()
         if not self.is_fitted:
             return {"kind": "Counts", "n_cells": self.n_cells}
-        state = {
-            "kind": "Counts",
-            "n_cells": self.n_cells,
-            "values": self._values.copy(),
-            "mass": self.mass_,
-        }
+        state = {"kind": "Counts", "n_cells": self.n_cells, "values": self._values.copy(), "mass": self.mass_}
         if not self.is_dense:
             state["cells"] = self._cells.copy()
         return state | {"expected_costs": dict(self.expected_costs_)}

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from constrained_maxent.errors import InvalidSetting, NonFiniteValue
-from constrained_maxent.occupancy.continuous import ContinuousEstimator, Domain, Frame
+from constrained_maxent.occupancy.continuous import ContinuousEstimator, Domain
 from constrained_maxent.occupancy.gaussians import PERIOD
-from constrained_maxent.occupancy.samples import resampled
+from constrained_maxent.occupancy.samples import Frame, resampled
 from constrained_maxent.schedules import Schedule
 from constrained_maxent.types import FloatArray
 
@@ -56,7 +56,7 @@ class FromScikitLearn(ContinuousEstimator):
             raise InvalidSetting(f"density={density!r} lacks {', '.join(lacking)}: it must be a scikit-learn density.")
         self.density = density
 
-    def _learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
+    def learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
         self._frame = Frame.of(rows, weights, self._angles)
         z = self._frame.standardized(rows)
         self._fitted = self._clone_of(z, weights, rng)
@@ -93,9 +93,9 @@ class FromScikitLearn(ContinuousEstimator):
             total = np.logaddexp(total, scores)
         return total
 
-    def _log_density(self, rows: FloatArray) -> FloatArray:
+    def log_density(self, rows: FloatArray) -> FloatArray:
         return self._score(self._fitted, self._frame.standardized(rows)) - self._frame.log_volume
 
-    def _log_state_density(self, states: FloatArray) -> FloatArray:
+    def log_state_density(self, states: FloatArray) -> FloatArray:
         center, scale = self._frame.center[: self._n_states], self._frame.scale[: self._n_states]
         return self._score(self._fitted_states, (states - center) / scale) - math.log(float(np.prod(scale)))

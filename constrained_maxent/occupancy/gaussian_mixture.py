@@ -4,28 +4,53 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.occupancy.continuous import Domain, Frame, check_positive
-from constrained_maxent.occupancy.gaussians import Gaussians, fold
-from constrained_maxent.occupancy.mixture_estimator import MixtureEstimator
-from constrained_maxent.occupancy.samples import resampled
+from constrained_maxent.occupancy.continuous import ContinuousEstimator, Domain, check_positive
+from constrained_maxent.occupancy.gaussians import Gaussians, Mixture, fold
+from constrained_maxent.occupancy.samples import Frame, resampled
 from constrained_maxent.occupancy.weighted_em import Covariance, from_labels, weighted_em
 from constrained_maxent.schedules import Schedule
 from constrained_maxent.types import FloatArray, check_count
-
-Method = Literal["em", "resampling"]
-
-_SCIKIT_LEARN = {"full": "full", "diagonal": "diag", "tied": "tied"}
 
 _IDLE = 0.01
 """A component with less than this share of an even one starts anew: expectation maximization would not revive it."""
 
 _CLUSTERED = 8192
 """Most samples that the first clusters are sought among."""
+
+
+class MixtureEstimator(ContinuousEstimator):
+    """A density that is a mixture of Gaussians, however it is fitted. Subclasses hand each fit's result to ``show``.
+
+    Attributes:
+        mixture_: the components, before wrapping.
+    """
+
+    mixture_: Gaussians
+    _density: Gaussians
+    _state_density: Gaussians
+
+    def show(self, mixture: Gaussians) -> None:
+        """Take a mixture in the state's own coordinates as the density."""
+        self.mixture_ = mixture
+        self._density = mixture.on_circles(self._angles)
+        self._state_density = mixture.marginal(self._n_states).on_circles(self._angles)
+
+    def forget(self) -> None:
+        self.__dict__.pop("mixture_", None)
+
+    def log_density(self, rows: FloatArray) -> FloatArray:
+        return self._density.log_density(rows)
+
+    def log_state_density(self, states: FloatArray) -> FloatArray:
+        return self._state_density.log_density(states)
+
+    def state_measure(self) -> Mixture:
+        return Mixture(self.mixture_.marginal(self._n_states), mass=self.mass_, periodic=tuple(self._angles))
 
 
 class GaussianMixture(MixtureEstimator):
@@ -43,8 +68,6 @@ class GaussianMixture(MixtureEstimator):
         covariance_floor: added to each variance, in units of the coordinate's variance (angles: rad²): the least width
             that identical states get is its root.
         max_iter, tol: a fit ends after so many steps, or when one gains less mean log-likelihood than ``tol``.
-        method: how discount weights enter, which scikit-learn does not take: ``"em"`` weighs each sample in the sums;
-            ``"resampling"`` draws samples by weight and hands them to scikit-learn's own ``GaussianMixture``.
         over, periodic, buffer_size, memory, seed: see
             :class:`~constrained_maxent.occupancy.continuous.ContinuousEstimator`.
 
@@ -71,7 +94,6 @@ class GaussianMixture(MixtureEstimator):
         covariance_floor: float = 1e-6,
         max_iter: int = 100,
         tol: float = 1e-3,
-        method: Method = "em",
         over: Domain = "state",
         periodic: Sequence[int] = (),
         buffer_size: int | None = None,
@@ -86,26 +108,30 @@ class GaussianMixture(MixtureEstimator):
             raise InvalidSetting(f"tol={tol!r} must be at least 0.")
         if covariance not in get_args(Covariance):
             raise InvalidSetting(f"covariance={covariance!r} must be one of {', '.join(get_args(Covariance))}.")
-        if method not in get_args(Method):
-            raise InvalidSetting(f"method={method!r} must be one of {', '.join(get_args(Method))}.")
-        if method == "resampling" and periodic:
-            raise InvalidSetting("scikit-learn's mixture knows no angles: periodic= needs method='em'.")
         self.n_components = n_components
         self.covariance: Covariance = covariance
         self.warm_start = warm_start
         self.covariance_floor = covariance_floor
         self.max_iter = max_iter
         self.tol = tol
-        self.method: Method = method
 
-    def _learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
+    def learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
         frame = Frame.of(rows, weights, self._angles)
         z = frame.standardized(rows)
         start = self._warm(frame, z, weights, rng) if self.warm_start else None
         if start is None:
             start = self._cold(z, weights, rng)
-        fitted = self._em(z, weights, start) if self.method == "em" else self._resampling(z, weights, start, rng)
-        self._show(fitted.moved(frame.center, frame.scale))
+        fitted = weighted_em(
+            z,
+            weights,
+            start,
+            covariance=self.covariance,
+            floor=self.covariance_floor,
+            periodic=self._angles,
+            max_iter=self.max_iter,
+            tol=self.tol,
+        )
+        self.show(fitted.moved(frame.center, frame.scale))
 
     def _warm(self, frame: Frame, z: FloatArray, weights: FloatArray, rng: np.random.Generator) -> Gaussians | None:
         """The last result in this frame; ``None`` if there is none of full size."""
@@ -150,53 +176,9 @@ class GaussianMixture(MixtureEstimator):
         start.means[:, self._angles] = fold(start.means[:, self._angles])
         return Gaussians(start.weights, start.means, start.covariances)
 
-    def _em(self, z: FloatArray, weights: FloatArray, start: Gaussians) -> Gaussians:
-        return weighted_em(
-            z,
-            weights,
-            start,
-            covariance=self.covariance,
-            floor=self.covariance_floor,
-            periodic=self._angles,
-            max_iter=self.max_iter,
-            tol=self.tol,
-        )
-
-    def _resampling(self, z: FloatArray, weights: FloatArray, start: Gaussians, rng: np.random.Generator) -> Gaussians:
-        from sklearn.exceptions import ConvergenceWarning
-        from sklearn.mixture import GaussianMixture as ScikitLearn
-
-        if weights.min() < weights.max():
-            z = z[resampled(weights, len(z), rng)]
-        # scikit-learn asks for two samples, and for as many as components; copies of them all have the same best fit.
-        z = np.tile(z, (-(-max(2, len(start.weights)) // len(z)), 1))
-        precisions = np.linalg.inv(start.covariances)
-        if self.covariance == "diagonal":
-            precisions = np.diagonal(precisions, axis1=1, axis2=2)
-        learner = ScikitLearn(
-            len(start.weights),
-            covariance_type=_SCIKIT_LEARN[self.covariance],
-            reg_covar=self.covariance_floor,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            weights_init=start.weights,
-            means_init=start.means,
-            precisions_init=precisions[0] if self.covariance == "tied" else precisions,
-            random_state=int(rng.integers(2**31)),
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            learner.fit(z)
-        covariances = learner.covariances_
-        if self.covariance == "diagonal":
-            covariances = covariances[:, :, None] * np.eye(z.shape[1])
-        elif self.covariance == "tied":
-            covariances = np.tile(covariances, (len(start.weights), 1, 1))
-        return Gaussians(learner.weights_, learner.means_, covariances)
-
-    def _model(self) -> dict[str, Any]:
+    def model(self) -> dict[str, Any]:
         mixture = self.mixture_
         return {"weights": mixture.weights, "means": mixture.means, "covariances": mixture.covariances}
 
-    def _restore(self, model: Mapping[str, Any]) -> None:
-        self._show(Gaussians(*(np.array(model[name], np.float64) for name in ("weights", "means", "covariances"))))
+    def restore(self, model: Mapping[str, Any]) -> None:
+        self.show(Gaussians(*(np.array(model[name], np.float64) for name in ("weights", "means", "covariances"))))

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.spatial import KDTree
-from scipy.special import digamma, gammaln
 
-from constrained_maxent.occupancy.continuous import ContinuousEstimator, Domain, Frame, check_positive
+from constrained_maxent.occupancy.continuous import ContinuousEstimator, Domain, check_positive
 from constrained_maxent.occupancy.gaussians import PERIOD
+from constrained_maxent.occupancy.samples import Frame
 from constrained_maxent.schedules import Schedule
 from constrained_maxent.types import FloatArray, check_count
 
@@ -56,17 +55,17 @@ class NearestNeighbors(ContinuousEstimator):
         self.n_neighbors = n_neighbors
         self.distance_floor = distance_floor
 
-    def _learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
+    def learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
         self._all = self._balls(rows, weights)
         self._marginal = self._all if self.over == "state" else self._balls(rows[:, : self._n_states], weights)
 
     def _balls(self, rows: FloatArray, weights: FloatArray) -> _Balls:
         return _Balls(rows, weights, self._angles, k=self.n_neighbors, floor=self.distance_floor)
 
-    def _log_density(self, rows: FloatArray) -> FloatArray:
+    def log_density(self, rows: FloatArray) -> FloatArray:
         return self._all.log_density(rows)
 
-    def _log_state_density(self, states: FloatArray) -> FloatArray:
+    def log_state_density(self, states: FloatArray) -> FloatArray:
         return self._marginal.log_density(states)
 
 
@@ -74,6 +73,10 @@ class _Balls:
     """Samples in a tree, and the density from the balls around a place."""
 
     def __init__(self, rows: FloatArray, weights: FloatArray, periodic: Sequence[int], *, k: int, floor: float) -> None:
+        # SciPy takes a third of a second to import: only who asks for neighbors pays.
+        from scipy.spatial import KDTree
+        from scipy.special import gammaln
+
         self.frame = Frame.of(rows, weights, periodic)
         self.periodic = list(periodic)
         periods = np.zeros(rows.shape[1])
@@ -91,6 +94,8 @@ class _Balls:
         return z
 
     def log_density(self, rows: FloatArray) -> FloatArray:
+        from scipy.special import digamma
+
         z = self._on_tree(rows)
         wanted = min(self.k + 1, self.n)
         distance, index = self.tree.query(z, k=[*range(1, wanted + 1)])

@@ -1,8 +1,8 @@
-"""The samples that a density is fitted to: the batch's own, and as many earlier ones as are asked for."""
+"""The samples that a density is fitted to: the batch's own and earlier ones, their coordinates, and draws of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -86,6 +86,37 @@ class Samples:
         """What ``state_dict`` returned."""
         columns = {name: np.array(column) for name, column in state["columns"].items()}
         return cls(columns, np.array(state["weights"], dtype=np.float64), np.array(state["ages"], dtype=np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """Standardized coordinates: ``(x - center) / scale``. Angles stay in radians, constants in their unit.
+
+    Args:
+        center, scale: ``(n_features,)``.
+    """
+
+    center: FloatArray
+    scale: FloatArray
+
+    @classmethod
+    def of(cls, rows: FloatArray, weights: FloatArray, periodic: Sequence[int]) -> Self:
+        """Mean and standard deviation of weighted samples."""
+        share = weights / weights.sum()
+        center = share @ rows
+        spread = np.sqrt(share @ (rows - center) ** 2)
+        # What is constant up to rounding has no scale of its own.
+        scale = np.where(spread > 1e-9 * np.maximum(1.0, np.abs(center)), spread, 1.0)
+        center[list(periodic)], scale[list(periodic)] = 0.0, 1.0
+        return cls(center, scale)
+
+    def standardized(self, rows: FloatArray) -> FloatArray:
+        return (rows - self.center) / self.scale
+
+    @property
+    def log_volume(self) -> float:
+        """Logarithm of the volume of a standardized unit cube."""
+        return float(np.log(self.scale).sum())
 
 
 def resampled(weights: FloatArray, n: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-r"""A Gaussian policy as plain arrays: networks of this package and of Stable-Baselines3, evaluated in NumPy."""
+r"""A Gaussian policy as plain arrays, evaluated in NumPy: copied from a network, or cloned from recorded actions."""
 
 from __future__ import annotations
 
@@ -10,30 +10,28 @@ from typing import Any, Literal, get_args
 
 import gymnasium as gym
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import nn
 
-from constrained_maxent.agents.policies import (
-    LARGEST_NORMALIZED,
-    LOG_STD_BOUNDS,
-    Features,
-    GaussianMLP,
-    Policy,
-    Squashing,
-)
-from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedPolicy
+from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedPolicy, UnsupportedSpace
 from constrained_maxent.types import FloatArray
 
+# PyTorch, and policies that are made of it, are imported where they are used: references are known without them.
+
 Activation = Literal["identity", "relu", "tanh", "clip"]
+
+
+def _clip(values: Any) -> Any:
+    from constrained_maxent.agents.policies import LARGEST_NORMALIZED
+
+    return np.clip(values, -LARGEST_NORMALIZED, LARGEST_NORMALIZED)
+
 
 _FUNCTIONS: dict[Activation, Callable[[Any], Any]] = {
     "identity": lambda x: x,
     "relu": lambda x: np.maximum(x, 0.0),
     "tanh": np.tanh,
-    "clip": lambda x: np.clip(x, -LARGEST_NORMALIZED, LARGEST_NORMALIZED),
+    "clip": _clip,
 }
-_MODULES: dict[type[nn.Module], Activation] = {nn.Identity: "identity", nn.ReLU: "relu", nn.Tanh: "tanh"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +74,8 @@ class GaussianNetwork:
         trunk: layers before both heads.
         mean, log_std: the heads' layers, on the trunk's outputs.
         low, high: the action box, one-dimensional.
-        is_squashed: whether *u* is squashed.
         log_std_bounds: to which log σ is clipped.
+        is_squashed: whether *u* is squashed.
 
     Raises:
         InvalidData: layers that do not fit together.
@@ -88,11 +86,13 @@ class GaussianNetwork:
     log_std: Sequence[Layer]
     low: NDArray[np.float32]
     high: NDArray[np.float32]
+    log_std_bounds: tuple[float, float]
     is_squashed: bool = True
-    log_std_bounds: tuple[float, float] = LOG_STD_BOUNDS
-    _squashing: Squashing = field(init=False, repr=False)
+    _squashing: Any = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        from constrained_maxent.agents.policies import Squashing
+
         if self.low.shape != self.high.shape or self.low.ndim != 1:
             raise InvalidData(f"low {self.low.shape} and high {self.high.shape} must be vectors of one length.")
         for head in (self.mean, self.log_std):
@@ -107,12 +107,14 @@ class GaussianNetwork:
         object.__setattr__(self, "_squashing", Squashing(box))
 
     @classmethod
-    def from_policy(cls, policy: Policy) -> GaussianNetwork:
-        """A copy of this package's own policy for ``Box`` actions.
+    def from_policy(cls, policy: Any) -> GaussianNetwork:
+        """A copy of this package's own policy for ``Box`` actions, an ``agents.policies.GaussianMLP``.
 
         Raises:
             UnsupportedPolicy: another kind of policy.
         """
+        from constrained_maxent.agents.policies import LOG_STD_BOUNDS, GaussianMLP
+
         if type(policy) is not GaussianMLP:
             raise UnsupportedPolicy(
                 f"A {type(policy).__name__} is not a Gaussian network over Box actions: take Reference.from_policy "
@@ -126,12 +128,14 @@ class GaussianNetwork:
                 "A network of one-hot observations cannot be stored: take Reference.from_policy with its "
                 "log-probabilities."
             )
+        normalization = policy.features.normalization()
         return cls(
-            trunk=_normalizing(policy.features),
+            trunk=() if normalization is None else (_normalizing(*normalization),),
             mean=layers_of(policy.mean),
             log_std=layers_of(policy.log_std),
             low=low.astype(np.float32),
             high=high.astype(np.float32),
+            log_std_bounds=LOG_STD_BOUNDS,
         )
 
     @property
@@ -141,6 +145,8 @@ class GaussianNetwork:
 
     def log_prob(self, observations: NDArray[Any], actions: NDArray[Any]) -> FloatArray:
         """Log π(a|s) [nats], ``(n,)``, of actions ``(n, n_actions)`` as the environment gets them."""
+        import torch
+
         mean, log_std = self._gaussian(observations)
         if np.shape(actions) != mean.shape:
             raise InvalidData(f"The reference has actions of shape {mean.shape[1:]}, got {np.shape(actions)[1:]}.")
@@ -174,31 +180,85 @@ def _through(layers: Sequence[Layer], values: NDArray[np.float32]) -> NDArray[np
     return values
 
 
-def _normalizing(features: Features) -> tuple[Layer, ...]:
-    """The normalization of observations as a layer; none, if they stay as they are."""
-    normalization = features.normalization()
-    if normalization is None:
-        return ()
-    center, scale = normalization
-    return (Layer(np.diag(scale).astype(np.float32), (-center * scale).astype(np.float32), "clip"),)
+def _normalizing(center: FloatArray, scale: FloatArray) -> Layer:
+    """The normalization of observations, (x - center)·scale, as a layer."""
+    return Layer(np.diag(scale).astype(np.float32), (-center * scale).astype(np.float32), "clip")
 
 
-def layers_of(module: nn.Module) -> tuple[Layer, ...]:
-    """The layers of a network of linear layers with ReLU or tanh.
+def layers_of(module: Any) -> tuple[Layer, ...]:
+    """The layers of a PyTorch network of linear layers with ReLU or tanh.
 
     Raises:
         UnsupportedPolicy: there is something else in it.
     """
+    from torch import nn
+
+    activations: dict[type, Activation] = {nn.Identity: "identity", nn.ReLU: "relu", nn.Tanh: "tanh"}
     layers: list[Layer] = []
     for part in module if isinstance(module, nn.Sequential) else [module]:
         if isinstance(part, nn.Linear):
             weights, bias = part.weight.detach().cpu().numpy(), part.bias.detach().cpu().numpy()
             layers.append(Layer(np.ascontiguousarray(weights.T, dtype=np.float32), np.array(bias, dtype=np.float32)))
-        elif type(part) in _MODULES and layers and layers[-1].activation == "identity":
-            layers[-1] = Layer(layers[-1].weights, layers[-1].bias, _MODULES[type(part)])
+        elif type(part) in activations and layers and layers[-1].activation == "identity":
+            layers[-1] = Layer(layers[-1].weights, layers[-1].bias, activations[type(part)])
         else:
             raise UnsupportedPolicy(
                 f"A network with {type(part).__name__} cannot be stored: linear layers with ReLU or tanh can. Take "
                 "Reference.from_policy with its log-probabilities."
             )
     return tuple(layers)
+
+
+def clone(
+    observations: NDArray[Any],
+    actions: NDArray[Any],
+    action_space: gym.Space[Any],
+    *,
+    hidden_sizes: Sequence[int] = (64, 64),
+    n_steps: int = 3000,
+    batch_size: int = 256,
+    learning_rate: float = 1e-3,
+    seed: int = 0,
+) -> GaussianNetwork:
+    """The network of greatest likelihood for recorded steps (behavior cloning): Adam up the mean log π(a|s).
+
+    Args:
+        observations: ``(n, ...)``.
+        actions: as the environment got them, ``(n, n_actions)``.
+        action_space: a ``Box``.
+        hidden_sizes: of the two networks, for mean and log σ.
+        n_steps, batch_size, learning_rate: of Adam.
+        seed: of the networks and the minibatches.
+
+    Raises:
+        UnsupportedSpace: not a ``Box``.
+        InvalidData: actions outside it, or of another shape.
+    """
+    import torch
+
+    from constrained_maxent.agents.policies import GaussianMLP
+
+    if not isinstance(action_space, gym.spaces.Box):
+        raise UnsupportedSpace(f"Behavior cloning fits a Gaussian: it needs actions in a Box, not {action_space}.")
+    if actions.shape[1:] != action_space.shape:
+        raise InvalidData(f"Actions have shape {actions.shape[1:]}, those of {action_space} {action_space.shape}.")
+    if (actions < action_space.low - 1e-6).any() or (actions > action_space.high + 1e-6).any():
+        raise InvalidData(f"Recorded actions lie outside {action_space}: clip them to what the environment did.")
+    rng = np.random.default_rng(seed)
+    rows = observations.reshape(len(observations), -1)
+    box = gym.spaces.Box(-np.inf, np.inf, rows.shape[1:])
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        policy = GaussianMLP(box, action_space, hidden_sizes, normalize=True)
+    policy.observe(rows)
+    raw = policy.squashing.to_reals(actions)
+    optimizer = torch.optim.Adam(policy.parameters(), lr=learning_rate)
+    for step in range(n_steps):
+        for group in optimizer.param_groups:  # down to a tenth, so that the last minibatches do not show
+            group["lr"] = learning_rate * (1.0 - 0.9 * step / n_steps)
+        chosen = rng.integers(len(rows), size=min(batch_size, len(rows)))
+        loss = -policy.log_prob(rows[chosen], raw[chosen]).mean()
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    return GaussianNetwork.from_policy(policy)

@@ -1,4 +1,4 @@
-"""What a reference asks of its policy π_ref, and any function as one."""
+"""What a reference asks of its policy π_ref; functions and agents as one."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedPolicy
+from constrained_maxent.references.gaussian_network import GaussianNetwork
+from constrained_maxent.spaces import as_rows, from_rows
 from constrained_maxent.types import FloatArray, as_array
 
 
@@ -44,16 +47,76 @@ class CallablePolicy:
             raise InvalidSetting("A policy is log_prob(observations, actions) and act(observation), both functions.")
 
     def log_prob(self, observations: NDArray[Any], actions: NDArray[Any]) -> FloatArray:
-        log_probs = as_array("log_prob(observations, actions)", self.log_probs(observations, actions), np.float64)
-        if log_probs.shape != (len(observations),):
-            raise InvalidData(
-                f"log_prob of the reference must return shape ({len(observations)},), got {log_probs.shape}."
-            )
-        if np.isnan(log_probs).any():
-            raise InvalidData("log_prob of the reference returned NaN.")
-        return log_probs
+        return _checked(self.log_probs(observations, actions), len(observations))
 
     def act(self, observations: NDArray[Any], rng: np.random.Generator, *, deterministic: bool = False) -> NDArray[Any]:
         if self.action is None:
             raise UnsupportedPolicy("This reference knows log-probabilities only: give act= to roll it out.")
         return np.array([self.action(observation) for observation in observations])
+
+
+class Predictor(Protocol):
+    """An agent as Stable-Baselines3 has them, with log-probabilities; this package's adapters make such agents."""
+
+    def predict(self, observation: Any, *, deterministic: bool = False) -> tuple[Any, Any]:
+        """Actions for one observation or a batch of them, and the policy's state or ``None``."""
+
+    def log_prob(self, observations: Any, actions: Any) -> Any:
+        """Log π [nats], ``(n,)``, of a batch of observations and actions."""
+
+
+@dataclass(frozen=True, eq=False)
+class AgentPolicy:
+    """The policy of an agent that can ``predict`` and knows its log-probabilities. It cannot be saved.
+
+    Args:
+        agent: which draws its actions from random numbers of its own.
+        observation_space, action_space: of one environment.
+    """
+
+    agent: Predictor
+    observation_space: gym.Space[Any]
+    action_space: gym.Space[Any]
+
+    def log_prob(self, observations: NDArray[Any], actions: NDArray[Any]) -> FloatArray:
+        elements = (from_rows(self.observation_space, observations), from_rows(self.action_space, actions))
+        return _checked(self.agent.log_prob(*elements), len(observations))
+
+    def act(self, observations: NDArray[Any], rng: np.random.Generator, *, deterministic: bool = False) -> NDArray[Any]:
+        elements = from_rows(self.observation_space, observations)
+        return as_rows(self.action_space, self.agent.predict(elements, deterministic=deterministic)[0])
+
+
+def policy_of(agent: Any, observation_space: gym.Space[Any], action_space: gym.Space[Any]) -> ReferencePolicy:
+    """The policy of an agent as a reference can use it, as plain data where its ``policy`` is a Gaussian network.
+
+    Args:
+        agent: one whose ``policy`` is a :class:`ReferencePolicy` or this package's own, as of ``PGP`` and of
+            ``adapters.sb3.as_agent(model)``, or one that has ``predict`` and ``log_prob``.
+        observation_space, action_space: of one environment.
+
+    Raises:
+        UnsupportedPolicy: another agent, or a policy that is not known by its log-probabilities.
+    """
+    from constrained_maxent.agents.policies import Policy
+
+    policy = getattr(agent, "policy", None)
+    if isinstance(policy, ReferencePolicy):
+        return policy
+    if isinstance(policy, Policy):
+        return GaussianNetwork.from_policy(policy)
+    if not (hasattr(agent, "predict") and hasattr(agent, "log_prob")):
+        raise UnsupportedPolicy(
+            f"{type(agent).__name__} does not tell its log-probabilities: take an adapter's agent, such as "
+            "adapters.sb3.as_agent(model), or Reference.from_policy with functions."
+        )
+    return AgentPolicy(agent, observation_space, action_space)
+
+
+def _checked(log_probs: Any, n: int) -> FloatArray:
+    checked: FloatArray = as_array("log_prob(observations, actions)", log_probs, np.float64)
+    if checked.shape != (n,):
+        raise InvalidData(f"log_prob of the reference must return shape ({n},), got {checked.shape}.")
+    if np.isnan(checked).any():
+        raise InvalidData("log_prob of the reference returned NaN.")
+    return checked

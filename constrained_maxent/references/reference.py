@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
 from os import PathLike
 from typing import Any, Self, Unpack
 
@@ -11,22 +13,23 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained_maxent.adapters.sb3 import network_of
-from constrained_maxent.agents import PGP
 from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedPolicy
 from constrained_maxent.functionals.entropy import Over
 from constrained_maxent.occupancy import GaussianMixture, Mixture, Scale, Weighting
 from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.references import files
-from constrained_maxent.references.cloning import clone
-from constrained_maxent.references.gaussian_network import GaussianNetwork
-from constrained_maxent.references.policies import CallablePolicy, ReferencePolicy
+from constrained_maxent.references.gaussian_network import clone
+from constrained_maxent.references.policies import CallablePolicy, ReferencePolicy, policy_of
 from constrained_maxent.references.rollouts import RolloutSettings, check_scalar, roll_out
+from constrained_maxent.spaces import as_row
 from constrained_maxent.types import Batch, FloatArray, Points, Trajectory
 from constrained_maxent.wrappers.layers import STATE_SPACE
 
 _LARGEST_LOG = 700.0
 """exp overflows shortly above."""
+
+SHIPPED = {"PointMass-v0": "point_mass.npz"}
+"""Environment to file; ``cmaxent reference show`` tells how each was made."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,32 +132,25 @@ class Reference:
     # Where it comes from.
 
     @classmethod
-    def from_sb3(cls, model: Any, env: gym.Env[Any, Any], **settings: Unpack[RolloutSettings]) -> Self:
-        """A model of Stable-Baselines3: SAC, PPO or A2C.
+    def from_agent(cls, agent: Any, env: gym.Env[Any, Any], **settings: Unpack[RolloutSettings]) -> Self:
+        """An agent as it is now, which goes on training undisturbed.
 
         Args:
-            model: trained on observations like those of ``env``.
-            env: a bare scalar environment to roll it out in.
+            agent: ``PGP`` with ``Box`` actions, a model of Stable-Baselines3 by ``adapters.sb3.as_agent(model)``, or
+                any agent that has ``predict`` and ``log_prob``; see
+                :func:`~constrained_maxent.references.policies.policy_of`.
+            env: a bare scalar environment to roll it out in, with observations like those that it was trained on.
             settings: see :class:`RolloutSettings`.
 
         Raises:
-            UnsupportedPolicy: another algorithm or policy.
+            UnsupportedPolicy: another kind of agent or policy.
         """
-        return cls.from_rollouts(network_of(model), env, **settings)
-
-    @classmethod
-    def from_agent(cls, agent: PGP, env: gym.Env[Any, Any], **settings: Unpack[RolloutSettings]) -> Self:
-        """An agent of this package with ``Box`` actions, as it is now.
-
-        Args:
-            agent: it stays as it is.
-            env: a bare scalar environment to roll it out in; the agent's own goes on training undisturbed.
-            settings: see :class:`RolloutSettings`.
-
-        Raises:
-            UnsupportedPolicy: another kind of policy.
-        """
-        return cls.from_rollouts(GaussianNetwork.from_policy(agent.policy), env, **settings)
+        check_scalar(env)
+        policy = policy_of(agent, env.observation_space, env.action_space)
+        # Who cannot tell log-probabilities says so before many episodes were rolled out for nothing.
+        rows = np.asarray(as_row(env.observation_space, env.reset(seed=settings.get("seed", 0))[0]))[None]
+        policy.log_prob(rows, policy.act(rows, np.random.default_rng(0)))
+        return cls.from_rollouts(policy, env, **settings)
 
     @classmethod
     def from_policy(
@@ -201,7 +197,8 @@ class Reference:
             n_components: of the mixture.
             discount, scale: those of the occupancy that will be compared.
             horizon: its steps; by default those of the longest trajectory.
-            hidden_sizes, n_steps: of the cloned policy, see :func:`~constrained_maxent.references.cloning.clone`.
+            hidden_sizes, n_steps: of the cloned policy, as in
+                :func:`~constrained_maxent.references.gaussian_network.clone`.
             seed: of the fits.
 
         Raises:
@@ -223,18 +220,10 @@ class Reference:
                 for trajectory, end in zip(given, ends, strict=True)
             ]
         )
-        policy = (
-            None
-            if action_space is None
-            else clone(
-                batch.observations,
-                batch.actions,
-                action_space,
-                hidden_sizes=hidden_sizes,
-                n_steps=n_steps,
-                seed=seed,
-            )
-        )
+        policy = None
+        if action_space is not None:
+            rows, actions = batch.observations, batch.actions
+            policy = clone(rows, actions, action_space, hidden_sizes=hidden_sizes, n_steps=n_steps, seed=seed)
         states = _mixture(batch, n_components=n_components, periodic=periodic, seed=seed)
         return cls(states, policy, {"episodes": len(batch), "steps": batch.n_steps})
 
@@ -281,6 +270,28 @@ class Reference:
             "mean_return": float(rollouts.returns.mean()),
         }
         return cls(states, policy, about)
+
+
+def shipped(env_id: str) -> Reference:
+    """The reference that comes with the package for an environment.
+
+    Raises:
+        InvalidSetting: there is none.
+
+    >>> shipped("PointMass-v0").states.n_states
+    4
+    """
+    if env_id not in SHIPPED:
+        raise InvalidSetting(
+            f"No reference for {env_id!r} comes with the package; there is one for {', '.join(SHIPPED)}."
+        )
+    return _load(SHIPPED[env_id])
+
+
+@cache
+def _load(name: str) -> Reference:
+    with resources.as_file(resources.files(__package__) / "data" / name) as path:
+        return Reference.load(path)
 
 
 def _mixture(batch: Batch, *, n_components: int, periodic: Sequence[int], seed: int) -> Mixture:

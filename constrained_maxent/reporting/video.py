@@ -42,7 +42,7 @@ class MujocoFrames:
 
     def __init__(self, scene: Scene, norm: Normalize, *, width: int, height: int) -> None:
         # Imported late, as Matplotlib draws where there is no MuJoCo.
-        from constrained_maxent.envs.mujoco_import import mujoco
+        from constrained_maxent.envs.mujoco_model import mujoco
         from constrained_maxent.envs.mujoco_painter import MujocoPainter, Trace
 
         self._scene, self._norm, self._mujoco, self._trace = scene, norm, mujoco, Trace

@@ -6,7 +6,7 @@ import pytest
 import torch
 from gymnasium.error import DependencyNotInstalled
 
-from constrained_maxent.adapters.sb3 import network_of
+from constrained_maxent.adapters.sb3 import as_agent, network_of
 from constrained_maxent.errors import UnsupportedPolicy
 from constrained_maxent.references import Reference
 
@@ -64,11 +64,60 @@ def test_ppo(kind):
 def test_a_reference_of_a_model():
     env = gym.make("Pendulum-v1", max_episode_steps=30)
     model = trained(sb3.SAC, policy_kwargs={"net_arch": [8]})
-    reference = Reference.from_sb3(model, env, n_episodes=3, n_components=2, state=lambda o: o[2:], seed=1)
+    reference = Reference.from_agent(as_agent(model), env, n_episodes=3, n_components=2, state=lambda o: o[2:], seed=1)
     assert reference.about["environment"] == "Pendulum-v1"
     assert reference.about["steps"] == 90
     assert reference.states.mass == pytest.approx(1.0)
     assert reference.about["mean_return"] < 0.0
+
+
+class TestAgent:
+    def test_acts_as_its_model_does(self):
+        model = trained(sb3.PPO)
+        agent, rows = as_agent(model), RNG.normal(size=(6, 3)).astype(np.float32)
+        for observation in (rows, rows[0]):
+            actions, state = agent.predict(observation, deterministic=True)
+            np.testing.assert_array_equal(actions, model.predict(observation, deterministic=True)[0])
+            assert state is None
+        np.testing.assert_allclose(
+            agent.log_prob(rows, 0.1 * rows[:, :1]), network_of(model).log_prob(rows, 0.1 * rows[:, :1])
+        )
+
+    def test_equal_seeds_draw_equal_actions_and_disturb_nobody(self):
+        model, rows = trained(sb3.SAC, policy_kwargs={"net_arch": [8]}), RNG.normal(size=(6, 3)).astype(np.float32)
+        first, second = as_agent(model, seed=3), as_agent(model, seed=3)
+        torch.manual_seed(0)
+        expected = torch.rand(4)
+        torch.manual_seed(0)
+        drawn = [first.predict(rows)[0] for _ in range(2)]
+        assert torch.equal(torch.rand(4), expected)
+        assert not np.array_equal(*drawn)
+        np.testing.assert_array_equal([second.predict(rows)[0] for _ in range(2)], drawn)
+        first.seed(3)
+        np.testing.assert_array_equal(first.predict(rows)[0], drawn[0])
+
+    def test_a_softmax_over_discrete_actions(self):
+        model = sb3.PPO("MlpPolicy", "CartPole-v1", seed=0, device="cpu")
+        rows, actions = RNG.normal(size=(10, 4)).astype(np.float32), np.arange(10) % 2
+        with torch.no_grad():
+            logits = model.policy.action_net(model.policy.mlp_extractor.policy_net(torch.as_tensor(rows)))
+        expected = torch.log_softmax(logits, 1).numpy()[np.arange(10), actions]
+        agent = as_agent(model)
+        np.testing.assert_allclose(agent.log_prob(rows, actions), expected, rtol=1e-5, atol=1e-6)
+        reference = Reference.from_agent(
+            agent, gym.make("CartPole-v1", max_episode_steps=20), n_episodes=2, n_components=1
+        )
+        np.testing.assert_allclose(reference.policy.log_prob(rows, actions), expected, rtol=1e-5, atol=1e-6)
+
+    def test_what_has_no_log_probabilities_still_acts(self):
+        agent = as_agent(sb3.DQN("MlpPolicy", "CartPole-v1", seed=0, device="cpu", buffer_size=10))
+        assert agent.predict(np.zeros(4, np.float32))[0] in (0, 1)
+        with pytest.raises(UnsupportedPolicy, match="DQNPolicy"):
+            agent.log_prob(np.zeros((1, 4), np.float32), np.zeros(1, int))
+        with pytest.raises(UnsupportedPolicy, match="DQNPolicy"):
+            Reference.from_agent(agent, gym.make("CartPole-v1"), n_episodes=2)
+        with pytest.raises(UnsupportedPolicy, match="model="):
+            as_agent(agent)
 
 
 @pytest.mark.parametrize(
@@ -81,11 +130,14 @@ def test_a_reference_of_a_model():
     ],
 )
 def test_refuses_other_models(make, message):
-    with pytest.raises(UnsupportedPolicy, match=f"{message}.*from_policy"):
-        network_of(make())
+    model = make()
+    with pytest.raises(UnsupportedPolicy, match=message):
+        network_of(model)
+    assert as_agent(model).policy is None
 
 
 @pytest.mark.usefixtures("without_stable_baselines")
 def test_says_what_to_install():
-    with pytest.raises(DependencyNotInstalled, match=r'pip install "constrained-maxent\[sb3\]"'):
-        network_of(object())
+    for needs_it in (network_of, as_agent):
+        with pytest.raises(DependencyNotInstalled, match="sb3"):
+            needs_it(object())

@@ -100,7 +100,7 @@ class TestCoverage:
         assert short.coverage_in_a_row.mean == short.coverage.share == 0.3
 
     def test_needs_the_grids_coordinates(self):
-        with pytest.raises(InvalidData, match=r"shape \(n, 4\)"):
+        with pytest.raises(InvalidData, match="states"):
             evaluate_states(batch_of(np.zeros((3, 2)), [3]), StateMeasures(grid=CARTPOLE.grid), seed=0)
 
 
@@ -116,7 +116,7 @@ class TestEvents:
     @pytest.mark.parametrize("answer", [np.zeros(2), np.zeros(3, dtype=bool), True])
     def test_must_answer_for_every_state(self, answer):
         measures = StateMeasures(events={"bad": lambda states: answer})
-        with pytest.raises(InvalidData, match="'bad' must give one truth value per state"):
+        with pytest.raises(InvalidData, match="'bad'"):
             evaluate_states(batch_of(np.zeros((2, 1)), [2]), measures, seed=0)
 
 
@@ -127,9 +127,9 @@ def test_observations_stand_in_for_states():
 
 
 def test_bad_settings():
-    with pytest.raises(InvalidSetting, match="coverage_steps=0"):
+    with pytest.raises(InvalidSetting, match="coverage_steps"):
         StateMeasures(coverage_steps=0)
-    with pytest.raises(InvalidSetting, match="only 2 coordinates"):
+    with pytest.raises(InvalidSetting, match="periodic"):
         evaluate_states(batch_of(np.zeros((2, 2)), [2]), StateMeasures(periodic=(2,)), seed=0)
 
 

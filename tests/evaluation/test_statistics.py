@@ -1,4 +1,4 @@
-"""Bootstrap intervals, against the binomial and the normal distribution."""
+"""Bootstrap intervals, against the binomial and the normal distribution; costs by hand."""
 
 import tracemalloc
 
@@ -8,6 +8,8 @@ from scipy.stats import binom, norm
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
 from constrained_maxent.evaluation import Estimate, bootstrap_mean, bootstrap_ratio, over_seeds
+from constrained_maxent.evaluation.statistics import cost_statistics
+from constrained_maxent.types import Batch
 
 
 def test_zeros_and_ones_are_binomial():
@@ -52,7 +54,7 @@ def test_as_text():
 
 @pytest.mark.parametrize("samples", [[], [[1.0, 2.0]], 3.0])
 def test_no_vector_of_samples(samples):
-    with pytest.raises(InvalidData, match="vector of at least one number"):
+    with pytest.raises(InvalidData, match="samples"):
         bootstrap_mean(samples)
 
 
@@ -121,3 +123,22 @@ class TestOverSeeds:
     def test_no_runs(self):
         with pytest.raises(InvalidData, match="at least one run"):
             over_seeds([])
+
+
+def charged(*episodes):
+    lengths = [len(costs) for costs in episodes]
+    n = sum(lengths)
+    return Batch(observations=np.zeros(n), actions=np.zeros(n), lengths=lengths, costs={"c": np.concatenate(episodes)})
+
+
+def test_costs_by_hand():
+    found = cost_statistics(charged([0.0, 0.5], [0.0] * 6, [-1.0, 0.0], [0.25, 2.0]), "c", seed=0)
+    assert found.mean.mean == pytest.approx(1.75 / 12)
+    assert found.maximum == 2.0
+    assert found.violated.mean == 0.5
+    assert (found.violated.low, found.violated.high) == (0.0, 1.0)
+
+
+def test_nothing_charged():
+    found = cost_statistics(charged([0.0, -0.5], [0.0]), "c", seed=0)
+    assert (found.maximum, found.violated) == (0.0, Estimate(0.0, 0.0, 0.0))

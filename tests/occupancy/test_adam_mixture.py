@@ -1,7 +1,8 @@
-"""The paper's mixture: its gradient by finite differences, its steps against PyTorch's own Adam."""
+"""The paper's mixture: gradient and steps against automatic differentiation with PyTorch's Adam."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,12 @@ from gymnasium.spaces import Box
 
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.occupancy import AdamGaussianMixture
-from constrained_maxent.occupancy.adam_mixture import log_likelihood_gradient, turns_of
+from constrained_maxent.occupancy.adam_mixture import LikelihoodAscent, turns_of
 from constrained_maxent.types import Batch
+
+BOUNDS = (-0.5, 0.25)
+RATE = 0.1
+every_wrapping = pytest.mark.parametrize("periodic", [[], [1], [0, 1]])
 
 
 def bound(n: int = 2, **options: Any) -> AdamGaussianMixture:
@@ -23,44 +28,65 @@ def batch_of(states: Any, weights: Any = None) -> Batch:
     return Batch(observations=states, actions=np.zeros((len(states), 1)), lengths=[len(states)], weights=weights)
 
 
-def likelihood(parameters: torch.Tensor, samples: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:
+def start() -> Any:
+    """Logits, means and log σ of three components in two features; means at the edge of a turn, σ at the bounds."""
+    rng = np.random.default_rng(0)
+    parameters = rng.normal(size=(3, 5))
+    parameters[:, 1:3] = [[3.1, -3.1], [-3.1, 3.1], [0.5, 0.0]]
+    parameters[:, 3:] = np.clip(parameters[:, 3:], *BOUNDS)
+    return parameters
+
+
+def likelihood(parameters: torch.Tensor, samples: Any, periodic: list[int]) -> torch.Tensor:
     """Mean log-likelihood, by torch.distributions."""
-    d = samples.shape[1]
     weights = torch.log_softmax(parameters[:, 0], 0)
-    means, log_std = parameters[:, 1 : 1 + d], parameters[:, 1 + d :]
-    normal = torch.distributions.Normal(means[:, None] + turns, log_std.exp()[:, None])
-    logs = normal.log_prob(samples[:, None, None]).sum(dim=3) + weights[:, None]
+    means, log_std = parameters[:, 1:3], parameters[:, 3:]
+    normal = torch.distributions.Normal(means[:, None] + torch.as_tensor(turns_of(periodic, 2)), log_std.exp()[:, None])
+    logs = normal.log_prob(torch.as_tensor(samples)[:, None, None]).sum(dim=3) + weights[:, None]
     return torch.logsumexp(logs.flatten(1), dim=1).mean()
 
 
-def example(periodic: list[int]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    rng = np.random.default_rng(0)
-    parameters = torch.as_tensor(rng.normal(size=(3, 5)))
-    samples = torch.as_tensor(rng.uniform(-3.0, 3.0, (40, 2)))
-    return parameters, samples, torch.as_tensor(turns_of(periodic, 2))
+def ascent(parameters: Any, periodic: list[int]) -> LikelihoodAscent:
+    return LikelihoodAscent(
+        parameters,
+        np.zeros((2, *parameters.shape)),
+        turns_of(periodic, 2),
+        angles=periodic,
+        learning_rate=RATE,
+        log_std_bounds=BOUNDS,
+    )
 
 
-def monomials(samples: torch.Tensor) -> torch.Tensor:
-    return torch.cat((samples**2, samples, torch.ones_like(samples[:, :1])), dim=1)
+@every_wrapping
+def test_gradient_by_automatic_differentiation(periodic: list[int]) -> None:
+    samples = np.random.default_rng(1).uniform(-3.0, 3.0, (40, 2))
+    variable = torch.as_tensor(start()).requires_grad_()
+    likelihood(variable, samples, periodic).backward()
+    monomials = np.concatenate((samples.T**2, samples.T, np.ones((1, 40))))
+    assert variable.grad is not None
+    np.testing.assert_allclose(ascent(start(), periodic).gradient(monomials), variable.grad, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("periodic", [[], [1], [0, 1]])
-class TestGradient:
-    def test_by_finite_differences(self, periodic: list[int]) -> None:
-        parameters, samples, turns = example(periodic)
-        gradient = log_likelihood_gradient(parameters, monomials(samples), turns)
-        for index in np.ndindex(*parameters.shape):
-            step = torch.zeros_like(parameters)
-            step[index] = 1e-6
-            up, down = (likelihood(parameters + sign * step, samples, turns) for sign in (1.0, -1.0))
-            assert gradient[index].item() == pytest.approx(((up - down) / 2e-6).item(), abs=1e-8)
-
-    def test_by_automatic_differentiation(self, periodic: list[int]) -> None:
-        parameters, samples, turns = example(periodic)
-        variable = parameters.clone().requires_grad_()
-        likelihood(variable, samples, turns).backward()
-        gradient = log_likelihood_gradient(parameters, monomials(samples), turns)
-        np.testing.assert_allclose(gradient, variable.grad, rtol=1e-10, atol=1e-12)
+@every_wrapping
+def test_steps_are_those_of_pytorch(periodic: list[int]) -> None:
+    rng = np.random.default_rng(1)
+    rows, chosen = rng.uniform(-3.0, 3.0, (200, 2)), rng.integers(200, size=(12, 16))
+    variable = torch.as_tensor(start()).requires_grad_()
+    optimizer = torch.optim.Adam([variable], lr=RATE, maximize=True)
+    for batch in chosen:
+        optimizer.zero_grad()
+        likelihood(variable, rows[batch], periodic).backward()
+        optimizer.step()
+        with torch.no_grad():
+            variable[:, 3:] = variable[:, 3:].clamp(*BOUNDS)
+            for i in periodic:
+                variable[:, 1 + i] = torch.remainder(variable[:, 1 + i] + math.pi, 2.0 * math.pi) - math.pi
+    parameters = start()
+    steps = ascent(parameters, periodic)
+    steps.climb(rows, chosen[:5], 0)
+    steps.climb(rows, chosen[5:], 5)  # as the next fit goes on
+    assert (np.abs(start() - parameters) > 0.1).any()
+    np.testing.assert_allclose(parameters, variable.detach(), rtol=1e-9, atol=1e-10)
 
 
 def test_steps_are_those_of_adam() -> None:
@@ -75,11 +101,11 @@ def test_steps_are_those_of_adam() -> None:
     optimizer = torch.optim.Adam([variable], lr=0.1)
     for batch in chosen:
         optimizer.zero_grad()
-        (-likelihood(variable, torch.as_tensor(states[batch]), torch.zeros(1, 2, dtype=torch.float64))).backward()
+        (-likelihood(variable, states[batch], [])).backward()
         optimizer.step()
     fitted.fit(batch_of(states))
     np.testing.assert_allclose(fitted.mixture_.means, variable.detach().numpy()[:, 1:3], rtol=1e-9)
-    np.testing.assert_allclose(fitted._parameters, variable.detach(), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(fitted.state_dict()["model"]["parameters"], variable.detach(), rtol=1e-9, atol=1e-12)
 
 
 class TestFits:
@@ -115,8 +141,9 @@ class TestFits:
         assert fitted.log_prob(states, np.zeros((500, 1))).mean() == pytest.approx(
             -2.0 * (np.log(1e4) + 0.5 * np.log(2.0 * np.pi * np.e)), abs=0.4
         )
-        before = fitted._frame
-        assert fitted.fit(batch_of(states * 2.0))._frame is before
+        frame = {name: fitted.state_dict()["model"][name].tolist() for name in ("center", "scale")}
+        model = fitted.fit(batch_of(states * 2.0)).state_dict()["model"]
+        assert {name: model[name].tolist() for name in ("center", "scale")} == frame
 
     def test_refuses_bad_settings(self) -> None:
         for options in (
@@ -128,5 +155,3 @@ class TestFits:
         ):
             with pytest.raises(InvalidSetting, match=next(iter(options))):
                 AdamGaussianMixture(**options)
-        with pytest.raises(InvalidSetting, match="device"):
-            bound(device="nowhere").fit(batch_of(np.zeros((3, 2))))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -132,55 +131,6 @@ class TestMemory:
 
     def test_binding_forgets(self) -> None:
         assert not counts(memory=0.5).fit(BATCH).bind(TWO, TWO).is_fitted
-
-
-class TestVarianceReduction:
-    """λ̂ ← [λ̂(τ) + (1 - α)(λ̂ - w λ̂(τ))]₊ of VR-PDPG."""
-
-    def test_by_hand(self) -> None:
-        """Before: 1 in cells 1 and 2. Then one step in each of cells 0 and 1, two trajectories, w = (2, 1/2), α = 1/4.
-
-        λ̂(τ) = (1/2, 1/2, 0, 0), so the new λ̂ is 1/2 (1 - 3/4 · 2) = -1/4, cut to 0; 3/4 + 1/2 (1 - 3/8); 3/4; 0.
-        """
-        batch = Batch(
-            observations=np.array([0, 0]),
-            actions=np.array([0, 1]),
-            lengths=np.array([1, 1]),
-            costs={"cost": np.array([4.0, 8.0])},
-        )
-        fitted = counts().fit(replace(visits([1, 2]), costs={"cost": np.array([1.0, 2.0])}))
-        fitted.fit_reduced(batch, np.array([2.0, 0.5]), 0.25)
-        np.testing.assert_allclose(fitted.occupancy_, [[0.0, 0.75 + 0.3125], [0.75, 0.0]], rtol=1e-15)
-        assert fitted.mass_ == pytest.approx(1.8125)
-        # 3/4 · 3 + (4 · (-1/2) + 8 · 5/8) / 2
-        assert fitted.expected_costs_ == {"cost": pytest.approx(2.25 + 1.5)}
-
-    def test_weight_1_is_a_plain_fit(self) -> None:
-        plain, reduced = counts().fit(visits([1, 2])).fit(BATCH), counts().fit(visits([1, 2]))
-        reduced.expected_costs_ = {"cost": 3.0}
-        reduced.fit_reduced(BATCH, np.array([0.3, 2.0]), 1.0)
-        np.testing.assert_array_equal(reduced.occupancy_, plain.occupancy_)
-        assert reduced.expected_costs_ == plain.expected_costs_
-        first = counts().fit_reduced(BATCH, np.array([0.3, 2.0]), 0.1)
-        np.testing.assert_array_equal(first.occupancy_, counts().fit(BATCH).occupancy_)
-
-    def test_sparse_equals_dense(self) -> None:
-        dense, sparse = counts(), Counts().bind(LARGE, TWO)
-        rng = np.random.default_rng(2)
-        for _ in range(4):
-            batch, weights = visits(rng.integers(4, size=6).tolist()), rng.uniform(0.0, 2.0, 1)
-            for estimator in (dense, sparse):
-                estimator.fit_reduced(batch, weights, 0.3)
-        cells = np.array([0, 1, 2, 3])
-        table = dense.occupancy_.ravel()
-        assert table.max() > 0.0
-        np.testing.assert_allclose(sparse.points_at(cells).density, table, rtol=1e-14)
-
-    def test_wants_one_weight_for_each_trajectory(self) -> None:
-        fitted = counts().fit(BATCH)
-        with pytest.raises(InvalidData, match="2 trajectories"):
-            fitted.fit_reduced(BATCH, np.ones(5), 0.5)
-        np.testing.assert_array_equal(fitted.occupancy_, TABLE)
 
 
 class TestSmoothing:

@@ -13,11 +13,12 @@ from sklearn import mixture as scikit_learn
 from sklearn.exceptions import ConvergenceWarning
 
 from constrained_maxent.errors import InvalidData, InvalidSetting
-from constrained_maxent.occupancy import GaussianMixture, Gaussians
+from constrained_maxent.occupancy import FromScikitLearn, GaussianMixture, Gaussians
 from constrained_maxent.occupancy.samples import resampled
 from constrained_maxent.occupancy.weighted_em import from_labels, weighted_em
 from constrained_maxent.types import Batch
 
+STATES = Box(-np.inf, np.inf, (2,))
 NAMES = {"full": "full", "diagonal": "diag", "tied": "tied"}
 every_covariance = pytest.mark.parametrize("covariance", NAMES)
 
@@ -85,15 +86,6 @@ class TestAgainstScikitLearn:
         many = np.repeat(places, 50, axis=0)  # more rows than are evaluated at once
         np.testing.assert_allclose(fitted.log_prob(many, np.zeros((10_000, 1))), np.repeat(scores, 50), atol=1e-9)
 
-    @every_covariance
-    def test_resampling_is_scikit_learn_itself(self, covariance: str) -> None:
-        z, _ = three_clusters()
-        ours = bound(n_components=3, covariance=covariance, method="resampling").fit(batch_of(z))
-        em = bound(n_components=3, covariance=covariance).fit(batch_of(z))
-        np.testing.assert_allclose(
-            ours.log_prob(z, np.zeros((600, 1))), em.log_prob(z, np.zeros((600, 1))), rtol=1e-6, atol=1e-6
-        )
-
 
 class TestWeights:
     @every_covariance
@@ -105,11 +97,12 @@ class TestWeights:
         theirs = learnt_by_scikit_learn(start, covariance, np.repeat(z, weights, axis=0), 9)
         np.testing.assert_allclose(ours.log_density(z), theirs.score_samples(z), rtol=1e-8)
 
-    def test_em_and_resampling_agree(self) -> None:
+    def test_is_what_scikit_learn_finds_in_samples_drawn_by_weight(self) -> None:
         z, _ = three_clusters(6000)
         weights = np.exp(-0.5 * np.abs(z[:, 0]))
         batch, nothing = batch_of(z, weights), np.zeros((6000, 1))
-        em, sampled = (bound(n_components=3, method=method).fit(batch) for method in ("em", "resampling"))
+        em = bound(n_components=3).fit(batch)
+        sampled = FromScikitLearn(scikit_learn.GaussianMixture(3, n_init=3)).bind(STATES, STATES).fit(batch)
         assert em.mass_ == sampled.mass_ == pytest.approx(weights.sum())
         np.testing.assert_allclose(em.mixture_.weights.sum(), 1.0)
         difference = em.log_prob(z, nothing) - sampled.log_prob(z, nothing)
@@ -120,22 +113,6 @@ class TestWeights:
     def test_resampling_draws_each_its_share(self) -> None:
         counts = np.bincount(resampled(np.array([1.0, 0.0, 3.0]), 400, np.random.default_rng(0)), minlength=3)
         assert counts.tolist() == [100, 0, 300]
-
-    @every_covariance
-    @pytest.mark.parametrize("weights", [None, [0.0, 2.0]])
-    def test_resampling_of_one_sample(self, covariance: str, weights: Any) -> None:
-        point = np.array([[3.0, -1.0]])
-        states = point if weights is None else np.concatenate((point + 1.0, point))
-        fitted = bound(covariance=covariance, covariance_floor=0.25, method="resampling").fit(batch_of(states, weights))
-        # One component there, as wide as the floor: N(s; s, ¼·1) in two coordinates.
-        assert fitted.log_prob(point, np.zeros((1, 1))) == pytest.approx(-np.log(2.0 * np.pi * 0.25))
-
-    @every_covariance
-    def test_resampling_of_fewer_samples_than_the_components_there_are(self, covariance: str) -> None:
-        z, _ = three_clusters()
-        fitted = bound(n_components=3, covariance=covariance, method="resampling").fit(batch_of(z)).fit(batch_of(z[:1]))
-        assert np.isfinite(fitted.log_prob(z, np.zeros((600, 1)))).all()
-        assert fitted.log_prob(z[:1], np.zeros((1, 1))) > -np.log(2.0 * np.pi)  # narrower than a unit normal
 
     def test_likelihood_never_falls(self) -> None:
         z, labels = three_clusters()
@@ -190,8 +167,6 @@ class TestFits:
             {"covariance_floor": 0.0},
             {"max_iter": 0},
             {"tol": -1.0},
-            {"method": "gradient"},
-            {"method": "resampling", "periodic": (0,)},
         ):
             with pytest.raises(InvalidSetting):
                 GaussianMixture(**options)

@@ -45,7 +45,7 @@ def network(seed=0, hidden=5, **settings):
         trunk=(layer(2, hidden, "relu"),),
         mean=(layer(hidden, hidden, "tanh"), layer(hidden, 2)),
         log_std=(layer(hidden, 2),),
-        **({"low": BOX.low, "high": BOX.high} | settings),
+        **({"low": BOX.low, "high": BOX.high, "log_std_bounds": (-5.0, 2.0)} | settings),
     )
 
 

@@ -103,9 +103,9 @@ def test_refuses_what_is_no_reference(file, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda arrays, text: text.update(format=2), "format 2"),
-        (lambda arrays, text: text.pop("mass"), "lacks a part.*mass"),
-        (lambda arrays, text: arrays.pop("means"), "lacks a part.*means"),
+        (lambda arrays, text: text.update(format=99), "format 99"),
+        (lambda arrays, text: text.pop("mass"), "mass"),
+        (lambda arrays, text: arrays.pop("means"), "means"),
         (lambda arrays, text: arrays.update(means=arrays["means"] * np.nan), "not finite"),
         (lambda arrays, text: arrays.update(covariances=-arrays["covariances"]), "positive definite"),
         (lambda arrays, text: text.update(periodic=[7]), "coordinates"),

@@ -104,7 +104,7 @@ def test_refuses_other_policies_and_networks():
 
 
 def test_refuses_a_network_of_one_hot_observations():
-    with pytest.raises(UnsupportedPolicy, match=r"one-hot.*from_policy"):
+    with pytest.raises(UnsupportedPolicy, match="one-hot"):
         GaussianNetwork.from_policy(GaussianMLP(gym.spaces.Discrete(3), BOXES["line"], (4,)))
 
 
@@ -126,7 +126,7 @@ def test_refuses_layers_that_do_not_fit(small):
     good = small.network()
     layer = Layer(np.ones((2, 3), np.float32), np.ones(3, np.float32))
     for wrong in ({"trunk": (layer,)}, {"mean": ()}, {"log_std": (layer,)}, {"low": np.zeros(3, np.float32)}):
-        parts = {"trunk": good.trunk, "mean": good.mean, "log_std": good.log_std, "low": good.low, "high": good.high}
+        parts = {name: getattr(good, name) for name in ("trunk", "mean", "log_std", "low", "high", "log_std_bounds")}
         with pytest.raises(InvalidData):
             GaussianNetwork(**(parts | wrong))
     with pytest.raises(InvalidSetting, match="activation"):

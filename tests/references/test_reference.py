@@ -202,6 +202,30 @@ class TestOrigins:
         expected = agent.policy.log_prob(ROWS, raw).detach().numpy()
         np.testing.assert_allclose(reference.policy.log_prob(ROWS, agent.policy.to_env(raw)), expected, atol=1e-3)
 
+    def test_from_any_agent_that_tells_its_log_probabilities(self, small):
+        class Coin:
+            """Goes to (-½, 0) or (½, 0), one by one."""
+
+            def __init__(self):
+                self.n_drawn = 0
+
+            def predict(self, observation, *, deterministic=False):
+                assert observation.dtype == np.float32
+                self.n_drawn += 1
+                return np.tile([0.5 * (-1.0) ** self.n_drawn, 0.0], (len(observation), 1)), None
+
+            def log_prob(self, observations, actions):
+                return np.full(len(observations), np.log(0.5))
+
+        reference = Reference.from_agent(Coin(), small.Line(), n_episodes=20, n_components=1)
+        mixture = reference.states.gaussians
+        # Nine of ten states are the actions; the first is uniform over [-½, ½]².
+        np.testing.assert_allclose(mixture.means[0], 0.0, atol=0.1)
+        np.testing.assert_allclose(np.diag(mixture.covariances[0]), [0.9 * 0.25 + 0.1 / 12.0, 0.1 / 12.0], rtol=0.4)
+        np.testing.assert_array_equal(reference.policy.log_prob(ROWS, ACTIONS), np.log(0.5))
+        with pytest.raises(UnsupportedPolicy, match="object"):
+            Reference.from_agent(object(), small.Line())
+
     def test_from_trajectories_by_cloning(self):
         rng = np.random.default_rng(0)
         trajectories = []

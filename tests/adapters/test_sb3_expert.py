@@ -1,12 +1,35 @@
 """What is refused before an expert is trained."""
 
 import math
+from types import SimpleNamespace
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
+from constrained_maxent.adapters.sb3_expert import ExpertSettings, check_rollouts
 from constrained_maxent.errors import InvalidSetting, MissingState
-from constrained_maxent.references.training import ExpertSettings, check_rollouts
+
+
+class Line(gym.Env):
+    """A walk over the plane that reports its first coordinate."""
+
+    observation_space = action_space = gym.spaces.Box(-1.0, 1.0, (2,), dtype=np.float32)
+
+    def __init__(self, horizon=10):
+        self.horizon = horizon
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(2, np.float32), {"place": np.zeros(1)}
+
+    def step(self, action):
+        return np.array(action), 1.0, False, False, {"place": np.array(action[:1], dtype=np.float64)}
+
+
+@pytest.fixture
+def small():
+    return SimpleNamespace(Line=Line)
 
 
 @pytest.mark.parametrize(
