@@ -225,7 +225,7 @@ class TestPGP:
         assert inside.mean() > 0.5
         assert batch.log_probs.dtype == np.float64
         np.testing.assert_allclose(batch.log_probs[inside], expected[inside], atol=1e-3)
-        assert tracker.policy_log_prob is None
+        assert not tracker.knows_log_prob
 
     def test_of_the_state_alone(self):
         env = gym.make_vec(CARTPOLE, num_envs=4, over="state", **SMALL)
