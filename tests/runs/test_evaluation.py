@@ -20,6 +20,7 @@ def test_equal_batches_of_not_too_many_copies(n_episodes, num_envs, copies):
     env.close()
 
 
+@pytest.mark.filterwarnings("ignore::constrained_maxent.errors.UnplannedRun")
 @pytest.mark.parametrize("env_id", ["SafeCartpole-PGP-v0", "PointMass-PGP-v0"])
 @pytest.mark.parametrize("kwargs", ['{"time_limit": 0.2}', '{"time_limit": 0.2, "staggered_starts": true}'])
 def test_all_episodes_are_whole(env_id, kwargs):
