@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import cvxpy as cp
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from gymnasium.vector import AutoresetMode
 
 import constrained_maxent as cmx
 from constrained_maxent.errors import MissingTracker
-from constrained_maxent.functionals import Entropy, Functional
+from constrained_maxent.functionals import EngineTerm, Entropy, Functional, LinearCost, Majorant
 from constrained_maxent.occupancy import Counts
 from constrained_maxent.testing import check_constrained_env, check_estimator, check_functional
 from constrained_maxent.types import Batch
@@ -226,44 +227,113 @@ class Broken(Functional):
         object.__setattr__(self, "given_value", value)
         object.__setattr__(self, "given_derivative", derivative)
 
-    def value(self, occupancy: Any) -> Any:
-        return self.given_value(occupancy) if self.given_value else super().value(occupancy)
+    def value(self, measure: Any) -> Any:
+        return (self.given_value or (lambda mass: float(np.sum(mass**2))))(measure.weights)
 
-    def _value(self, measure: Any) -> float:
-        return float(np.sum(measure.weights**2))
-
-    def _derivative(self, measure: Any, points: Any) -> Any:
+    def derivative(self, measure: Any, points: Any) -> Any:
         return (self.given_derivative or (lambda density: 2.0 * density))(points.density)
 
 
-def spoil(table: Any) -> float:
+def spoil(mass: Any) -> float:
     """The value of a table, which it destroys."""
-    if not isinstance(table, np.ndarray):
-        return float(np.sum(table.weights**2))
-    value = float(np.sum(table**2))
-    table[0, 0] += 1e-12
+    value = float(np.sum(mass**2))
+    mass[0, 0] += 1e-12
     return value
+
+
+class Squares(Broken):
+    """Σ λ² with its capabilities, one of which a subclass gets wrong."""
+
+    curvature = "convex"
+
+    def integrand(self, measure: Any, points: Any) -> Any:
+        return points.density
+
+    def engine_terms(self, n_states: int, n_actions: int) -> Any:
+        return [EngineTerm(kind="elementwise", value=lambda mass, entry: mass**2, slope=lambda mass, entry: 2.0 * mass)]
+
+    def conic(self, occupancy: Any) -> Any:
+        return occupancy.unit**2 * cp.sum_squares(occupancy.scaled)
+
+
+class CallsItselfConcave(Squares):
+    curvature = "concave"
+
+
+class AnotherIntegrand(Squares):
+    def integrand(self, measure: Any, points: Any) -> Any:
+        return 2.0 * points.density
+
+
+class AnotherTerm(Squares):
+    def engine_terms(self, n_states: int, n_actions: int) -> Any:
+        return [replace(super().engine_terms(n_states, n_actions)[0], weight=2.0)]
+
+
+class AnotherSlope(Squares):
+    def engine_terms(self, n_states: int, n_actions: int) -> Any:
+        return [replace(super().engine_terms(n_states, n_actions)[0], slope=lambda mass, entry: mass)]
+
+
+class ForgetsTheUnit(Squares):
+    def conic(self, occupancy: Any) -> Any:
+        return cp.sum_squares(occupancy.scaled)
+
+
+class FollowsNoRules(Squares):
+    def conic(self, occupancy: Any) -> Any:
+        return cp.sum(cp.multiply(occupancy.mass, occupancy.mass))
+
+
+class BoundedTooLow(Squares):
+    def majorant(self, factor: float, occupancy: Any, subgradients: Any) -> Any:
+        return Majorant(-1e3, np.zeros(occupancy.shape))
+
+
+class SmoothsTwice(Squares):
+    def exact(self) -> Any:
+        return self * 0.5
+
+
+class ForgetsTheCharge(LinearCost):
+    def charges(self, measure: Any) -> Any:
+        return {}
+
+
+class LosesItsTable(LinearCost):
+    def tabulated(self, table_of: Any) -> Any:
+        return LinearCost(2.0 * table_of("cost"))
 
 
 class TestCheckFunctional:
     def test_passes(self) -> None:
         check_functional(Broken(), TABLE)
         check_functional(Entropy(), TABLE)
+        check_functional(Squares(), TABLE)
 
     @pytest.mark.parametrize(
         ("functional", "message"),
         [
-            (Broken(value=lambda table: np.float32(1.0)), "value must be a finite float"),
-            (Broken(value=lambda table: float("nan")), "value must be a finite float, got nan"),
-            (Broken(value=lambda table: float(isinstance(table, np.ndarray))), "a table and its measure"),
+            (Broken(value=lambda mass: np.float32(1.0)), "value must be a finite float"),
+            (Broken(value=lambda mass: float("inf")), "value must be a finite float, got inf"),
             (Broken(value=spoil), "must not change the table"),
             (Broken(derivative=lambda density: np.float32(2) * density.astype(np.float32)), "float64"),
             (Broken(derivative=lambda density: np.full(density.shape, np.inf)), "derivative must be finite"),
             (Broken(derivative=lambda density: density), "finite differences"),
             (Broken(derivative=lambda density: -2 * density), "finite differences"),
             (Broken(derivative=lambda density: 2 * density * (density.ndim == 2)), "at the points' cells"),
+            (CallsItselfConcave(), "curvature is 'concave'"),
+            (AnotherIntegrand(), "integrand"),
+            (AnotherTerm(), "sum of engine_terms"),
+            (AnotherSlope(), "engine_terms must have the derivative"),
+            (ForgetsTheUnit(), "conic must have the value"),
+            (FollowsNoRules(), "conic must be convex"),
+            (BoundedTooLow(), "majorant"),
+            (SmoothsTwice(), "smoothing left"),
+            (ForgetsTheCharge(), "charges must say"),
+            (LosesItsTable(), "tabulated must have the value"),
         ],
-        ids=range(9),
+        ids=str,
     )
     def test_fails_on_a_broken_part(self, functional: Functional, message: str) -> None:
         with pytest.raises(AssertionError, match=message):

@@ -36,11 +36,11 @@ class IterationReport:
 
 
 class Progress:
-    """A progress bar with time left, entropy and constraint values; a context manager that draws on the terminal, or does nothing if not enabled.
+    """A progress bar with time left, objective and constraint values: a context manager that draws on the terminal.
 
     Args:
         total: what ``update`` counts up to.
-        enabled: whether to draw.
+        enabled: whether to draw; if not, nothing happens.
     """
 
     def __init__(self, total: int, *, enabled: bool) -> None:

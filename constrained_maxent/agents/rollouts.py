@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import gymnasium as gym
 import numpy as np
@@ -17,6 +17,7 @@ from constrained_maxent.tracker import NEW_BATCH, Report, find_tracker
 from constrained_maxent.types import FloatArray, IntArray
 
 
+@runtime_checkable
 class Actor(Protocol):
     """What a :class:`Collector` asks of a policy. Rows are observations as ``spaces.as_rows`` makes them.
 

@@ -1,6 +1,6 @@
 """Entropy, coverage, costs and constraint values measured apart from training."""
 
-from constrained_maxent.evaluation.exact import Evaluation, ExactProblem, exact_problem
+from constrained_maxent.evaluation.exact import QUICK_VARIABLES, ExactEvaluation, ExactProblem, exact_problem
 from constrained_maxent.evaluation.rollouts import RolloutEvaluation, evaluate_rollouts
 from constrained_maxent.evaluation.spread import Coverage, Grid, state_entropy
 from constrained_maxent.evaluation.state_measures import STATE_MEASURES, StateEvaluation, StateMeasures
@@ -13,11 +13,12 @@ from constrained_maxent.evaluation.statistics import (
 )
 
 __all__ = [
+    "QUICK_VARIABLES",
     "STATE_MEASURES",
     "CostStatistics",
     "Coverage",
     "Estimate",
-    "Evaluation",
+    "ExactEvaluation",
     "ExactProblem",
     "Grid",
     "RolloutEvaluation",

@@ -1,10 +1,9 @@
-"""Exact evaluation of a policy in a finite environment: no sampling, no smoothing."""
+"""Exact evaluation of a policy in a finite environment, and the best that any policy can do there: nothing is sampled."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import gymnasium as gym
 import numpy as np
@@ -12,20 +11,24 @@ from numpy.typing import ArrayLike
 
 from constrained_maxent.spaces import Environment
 from constrained_maxent.errors import InvalidMDP, MissingCost
-from constrained_maxent.functionals import Entropy, Functional, KLDivergence, LinearCost
+from constrained_maxent.functionals import Functional
 from constrained_maxent.occupancy import Scale
-from constrained_maxent.oracle import TabularMDP
-from constrained_maxent.oracle.mixtures import Mixture, members
+from constrained_maxent.oracle import Certificate, MixturePolicy, Solution, TabularMDP
+from constrained_maxent.oracle.mixtures import members
+from constrained_maxent.penalties import Quadratic
 from constrained_maxent.types import FloatArray
 from constrained_maxent.wrappers import find_tracker
 
+QUICK_VARIABLES = 20_000
+"""Up to this many variables of the convex program the optimum takes seconds, and training ends with a certificate."""
+
 
 @dataclass(frozen=True)
-class Evaluation:
+class ExactEvaluation:
     """What a policy does, exactly.
 
     Attributes:
-        objective: entropy of its occupancy [nats]; ``None`` without an objective.
+        objective: F of its occupancy, for an entropy in nats; ``None`` without an objective.
         constraints: R by name; satisfied where ≤ 0.
         occupancy: λ, ``(n_states, n_actions)``.
         mass: total mass of λ.
@@ -63,34 +66,33 @@ class ExactProblem:
             MissingTracker: no ``TrackOccupancy`` in the stack.
         """
         tracker = find_tracker(env)
-        weighting = tracker.weighting
-        mdp = TabularMDP.from_env(with_dynamics(env), discount=weighting.discount, horizon=weighting.horizon)
-        constraints = {}
-        for name, constraint in tracker.problem.constraints.items():
-            functional = constraint.functional
-            if isinstance(functional, LinearCost) and isinstance(functional.observed, str):
-                table = _cost_table(mdp, env, tracker.cost_sources[functional.observed])
-                functional = replace(functional, cost=table)
-            elif isinstance(functional, KLDivergence):
-                functional = replace(functional, smoothing=0.0)
-            constraints[name] = functional
-        objective = tracker.problem.objective
-        if isinstance(objective, Entropy):
-            objective = replace(objective, smoothing=0.0)
-        return cls(mdp, weighting.scale, objective, constraints)
+        weighting, bare = tracker.weighting, with_dynamics(env)
+        mdp = TabularMDP.from_env(bare, discount=weighting.discount, horizon=weighting.horizon)
+        tables = getattr(bare.unwrapped, "cost_tables", {})
 
-    def evaluate(self, policy: ArrayLike | Mixture) -> Evaluation:
-        """Entropy and constraint values of a policy table ``(n_states, n_actions)``, or of a ``MixturePolicy``.
+        def exactly(functional: Functional) -> Functional:
+            return functional.tabulated(lambda name: mdp.table_of(tracker.sources[name], tables)).exact()
+
+        problem = tracker.problem
+        return cls(
+            mdp,
+            weighting.scale,
+            None if problem.objective is None else exactly(problem.objective),
+            {name: exactly(constraint.functional) for name, constraint in problem.constraints.items()},
+        )
+
+    def evaluate(self, policy: ArrayLike | MixturePolicy) -> ExactEvaluation:
+        """Objective and constraint values of a policy table ``(n_states, n_actions)``, or of a mixture of policies.
 
         Raises:
             InvalidMDP, NonFiniteValue: not a policy of this MDP.
             InvalidData: not made of numbers.
         """
-        occupancy = np.zeros((self.mdp.n_states, self.mdp.n_actions))
+        occupancy = np.zeros(self.mdp.shape)
         for weight, table in members(policy):
             occupancy = occupancy + weight * self.mdp.occupancy(table, scale=self.scale)
-        return Evaluation(
-            objective=None if self.objective is None else self.objective.value(occupancy),
+        return ExactEvaluation(
+            objective=None if self.objective is None else self.objective(occupancy),
             constraints=self.values(occupancy),
             occupancy=occupancy,
             mass=float(occupancy.sum()),
@@ -98,30 +100,47 @@ class ExactProblem:
 
     def values(self, occupancy: FloatArray) -> dict[str, float]:
         """R of every constraint at λ, ``(n_states, n_actions)``."""
-        return {name: f.value(occupancy) - f.limit for name, f in self.constraints.items()}
+        return {name: functional(occupancy) - functional.limit for name, functional in self.constraints.items()}
 
-    def evaluate_uniform(self) -> Evaluation:
-        """The same for the policy that takes all actions alike: what untrained exploration does."""
-        return self.evaluate(np.full((self.mdp.n_states, self.mdp.n_actions), 1.0 / self.mdp.n_actions))
+    def evaluate_uniform(self) -> ExactEvaluation:
+        """What untrained exploration does: :meth:`evaluate` of the policy that takes all actions alike."""
+        return self.evaluate(np.full(self.mdp.shape, 1.0 / self.mdp.n_actions))
+
+    def optimum(self, *, constrained: bool = True, beta: float | None = None) -> Solution:
+        """The best that any policy can do.
+
+        Args:
+            constrained: whether the constraints hold; without them one sees what they cost.
+            beta: penalize the constraints by β[R]₊² instead of enforcing them.
+
+        Raises:
+            InfeasibleProblem: no policy satisfies the constraints.
+            UnsupportedFunctional: the objective is not concave, a constraint not convex, or one of them has no conic
+                form, such as ``Autograd``.
+        """
+        from constrained_maxent.oracle import solve
+
+        constraints = self.constraints if constrained else {}
+        penalties = {} if beta is None else {name: Quadratic(beta) for name in constraints}
+        return solve(self.mdp, self.objective, constraints, penalties=penalties, scale=self.scale)
+
+    def certify(self, policy: ArrayLike | MixturePolicy) -> Certificate:
+        """Hold a policy against the optimum; raises what :meth:`optimum` raises."""
+        from constrained_maxent.oracle import certify
+
+        return certify(self.mdp, policy, objective=self.objective, constraints=self.constraints, scale=self.scale)
+
+    @property
+    def n_variables(self) -> int:
+        """Variables of the convex program: reachable state-action pairs, times the horizon if it is finite."""
+        pairs = int(self.mdp.reachable.sum()) * self.mdp.n_actions
+        return pairs * (self.mdp.horizon or 1)
 
 
 def with_dynamics(env: Environment) -> Environment:
     """The environment that publishes ``P``: a sub-environment, where the vector environment only manages them."""
     bare = env.unwrapped
     return bare.envs[0] if isinstance(bare, gym.vector.SyncVectorEnv) else env
-
-
-def _cost_table(mdp: TabularMDP, env: Environment, source: Any) -> FloatArray:
-    if callable(source):
-        return mdp.tabulate(source)
-    tables = getattr(with_dynamics(env).unwrapped, "cost_tables", {})
-    if source not in tables:
-        raise MissingCost(
-            f"The cost {source!r} is known step by step only. For exact evaluation let the bare environment have "
-            f"cost_tables = {{{source!r}: table of shape (n_states, n_actions)}}, or give CostConstraint a function."
-        )
-    table: FloatArray = np.asarray(tables[source], dtype=np.float64)
-    return table
 
 
 def exact_problem(env: Environment) -> ExactProblem | None:

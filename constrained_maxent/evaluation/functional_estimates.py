@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from constrained_maxent.evaluation.statistics import Estimate, bootstrap_mean
-from constrained_maxent.functionals import Entropy, Functional, KLDivergence, LinearCost
-from constrained_maxent.types import Batch, FloatArray, Measure, Points
+from constrained_maxent.functionals import Functional
+from constrained_maxent.types import Batch, Measure, Points
 
 
 def estimate_of(functional: Functional, measure: Measure, batch: Batch, points: Points, *, seed: int) -> Estimate:
@@ -24,34 +22,9 @@ def estimate_of(functional: Functional, measure: Measure, batch: Batch, points: 
         points: λ̂ at their steps.
         seed: of the resampling.
     """
-    if isinstance(functional, LinearCost):
-        parts = [part.sum() for part in batch.split(batch.weights * functional.derivative(measure, points))]
-    elif isinstance(functional, (Entropy, KLDivergence)):
-        parts = _by_episode(functional, batch, points)
-    else:
+    f = functional.integrand(measure, points)
+    if f is None:
         return Estimate.exactly(functional.value(measure) - functional.limit)
-    return bootstrap_mean([part - functional.limit for part in parts], seed=seed)
-
-
-def _by_episode(functional: Entropy | KLDivergence, batch: Batch, points: Points) -> list[float]:
-    ends = np.cumsum(batch.lengths)
-    return [
-        functional.value(Measure(points=_cut(points, slice(end - length, end)), weights=weights))
-        for end, length, weights in zip(ends.tolist(), batch.lengths.tolist(), batch.split(batch.weights), strict=True)
-    ]
-
-
-def _cut(points: Points, steps: slice) -> Points:
-    def part(column: FloatArray | None) -> FloatArray | None:
-        return None if column is None else column[steps]
-
-    return replace(
-        points,
-        density=points.density[steps],
-        state_density=points.state_density[steps],
-        cells=None if points.cells is None else points.cells[steps],
-        observations=part(points.observations),
-        actions=part(points.actions),
-        states=part(points.states),
-        costs={name: cost[steps] for name, cost in points.costs.items()},
-    )
+    # Where the weight is 0, f may be infinite.
+    weighted = batch.weights * np.where(batch.weights > 0.0, f, 0.0)
+    return bootstrap_mean([part.sum() - functional.limit for part in batch.split(weighted)], seed=seed)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
 
-from constrained_maxent.agents import PGP
-from constrained_maxent.agents.rollouts import Collector, Environment, single_spaces
+from constrained_maxent.agents.rollouts import Actor, Collector
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.evaluation.functional_estimates import estimate_of
 from constrained_maxent.evaluation.state_measures import (
@@ -21,9 +20,9 @@ from constrained_maxent.evaluation.state_measures import (
     n_coordinates,
 )
 from constrained_maxent.evaluation.statistics import CostStatistics, Estimate, bootstrap_mean, cost_statistics
-from constrained_maxent.occupancy import estimator_config, estimator_from_config
-from constrained_maxent.types import Batch, Trajectory
-from constrained_maxent.wrappers import find_tracker
+from constrained_maxent.spaces import Environment, single_spaces
+from constrained_maxent.tracker import NEW_BATCH, Tracker, find_tracker
+from constrained_maxent.types import Batch, Trajectory, check_count
 from constrained_maxent.wrappers.layers import STATE_SPACE
 
 
@@ -74,8 +73,19 @@ def constraint_figure(name: str) -> str:
     return f"{name} - limit"
 
 
+class Predictor(Protocol):
+    """Whatever acts, as Stable-Baselines3's models do: anyone's agent, or an adapter of one.
+
+    An agent that also has ``log_prob(observations, actions)``, log π [nats] of the rows of steps, ``(n,)``, makes
+    densities of states ones of states and actions.
+    """
+
+    def predict(self, observation: Any, /, *, deterministic: bool) -> tuple[Any, Any]:
+        """Actions for one observation or, in a vector environment, for a batch of them; and what is ignored here."""
+
+
 def evaluate_rollouts(
-    env: Environment, agent: PGP, *, n_episodes: int, seed: int, measures: StateMeasures | None = None
+    env: Environment, agent: Predictor, *, n_episodes: int, seed: int, measures: StateMeasures | None = None
 ) -> RolloutEvaluation:
     """Roll a policy out on its environment, without learning.
 
@@ -83,53 +93,37 @@ def evaluate_rollouts(
     sample let them not be staggered.
 
     Args:
-        env: the wrapped environment; batches of whole episodes. A batch under way is given up; estimate and multipliers
-            are afterwards what they were before.
-        agent: whose policy acts.
+        env: the wrapped environment; batches of whole episodes. A batch under way is given up, and the environment has
+            to be reset afterwards; estimate, multipliers and counts are what they were before.
+        agent: whose policy acts, drawing its actions: ``PGP``, or anything that can ``predict``.
         n_episodes: at least so many episodes, in whole batches.
-        seed: of environment, actions, draws and intervals.
+        seed: of environment, draws and intervals, and of the actions of ``PGP``; other agents draw theirs as they do.
         measures: what to measure of continuous states; by default what is known for the environment's id, see
             :data:`~constrained_maxent.evaluation.state_measures.STATE_MEASURES`.
 
     Raises:
-        InvalidSetting: fewer than one episode, a negative seed, batches of steps, or measures where states are not
-            continuous.
+        InvalidSetting: fewer than one episode, a negative seed, batches of steps, nothing that can predict, or measures
+            where states are not continuous.
         InvalidData: the measures do not fit the states.
     """
-    if isinstance(n_episodes, bool) or not isinstance(n_episodes, (int, np.integer)) or n_episodes < 1:
-        raise InvalidSetting(f"episodes={n_episodes!r} must be at least 1.")
-    if not getattr(agent, "is_single_policy", True):
-        raise InvalidSetting(
-            f"{type(agent).__name__} is a mixture of policies, and rollouts are of one: evaluate its policies one by "
-            "one, or where the dynamics are known its mixture() exactly."
-        )
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise InvalidSetting(f"seed={seed!r} must be at least 0.")
+    n_episodes, seed = check_count("n_episodes", n_episodes), check_count("seed", seed, least=0)
     tracker = find_tracker(env)
-    before = tracker.state_dict()
-    try:
-        # No live pseudo-rewards: nobody looks at them.
-        tracker.live = None
-        trajectories = _roll_out(env, agent, int(n_episodes), int(seed))
-    finally:
-        tracker.load_state_dict(before)
-    batch = Batch.from_trajectories(trajectories)
-    # Memory and buffer would mix in the occupancy of training.
-    config = estimator_config(tracker.estimator)
-    own = {name: value for name, value in config.items() if name not in ("memory", "buffer_size")}
+    with tracker.frozen():
+        batch = Batch.from_trajectories(_roll_out(env, tracker, agent, n_episodes, seed))
     observation_space, action_space = single_spaces(env)
     state_space = observation_space if batch.states is None else STATE_SPACE
-    estimator = estimator_from_config(own).bind(state_space, action_space).fit(batch)
+    # Memory and buffer would mix in the occupancy of training.
+    estimator = tracker.estimator.fresh().bind(state_space, action_space).fit(batch)
     measure, points = estimator.measure(), estimator.points_of(batch)
     problem = tracker.problem
-    objective = problem.objective
     states = None
     if isinstance(state_space, gym.spaces.Box):
         if measures is None:
             measures = measures_of(env, n_coordinates(batch))
-        states = evaluate_states(batch, measures, periodic=getattr(tracker.estimator, "periodic", ()), seed=seed)
+        states = evaluate_states(batch, measures, periodic=tracker.estimator.periodic, seed=seed)
     elif measures is not None:
         raise InvalidSetting(f"measures= are those of continuous states; observations here are {observation_space}.")
+    objective = problem.objective
     return RolloutEvaluation(
         objective=None if objective is None else estimate_of(objective, measure, batch, points, seed=seed),
         constraints={
@@ -143,17 +137,37 @@ def evaluate_rollouts(
     )
 
 
-def _roll_out(env: Environment, agent: PGP, n_episodes: int, seed: int) -> list[Trajectory]:
-    tracker, collector, rng = find_tracker(env), Collector(env), np.random.default_rng(seed)
+def _roll_out(env: Environment, tracker: Tracker, agent: Predictor, n_episodes: int, seed: int) -> list[Trajectory]:
+    policy, rng = getattr(agent, "policy", None), np.random.default_rng(seed)
+    if not isinstance(policy, Actor) and not callable(getattr(agent, "predict", None)):
+        raise InvalidSetting(f"agent={agent!r} cannot act: it needs predict(observation, deterministic=False).")
+    collector = Collector(env)
     trajectories: list[Trajectory] = []
     while len(trajectories) < n_episodes:
-        collector.restart(seed=seed + len(trajectories))
-        report = collector.collect(agent.policy, rng).report
-        if not report["whole_episodes"]:
+        batch_seed = seed + len(trajectories)
+        if isinstance(policy, Actor):
+            collector.restart(seed=batch_seed)
+            collector.collect(policy, rng)
+        else:
+            _predict_batch(env, tracker, agent, seed=batch_seed)
+        assert tracker.last_report is not None
+        assert tracker.last_batch is not None
+        if not tracker.last_report.whole_episodes:
             raise InvalidSetting(
                 "Evaluation needs batches of whole episodes: make the environment with episodes_per_batch. "
-                "experiments.evaluation.evaluate_run does so for the folder of a run."
+                "runs.evaluate does so for the folder of a run."
             )
-        assert tracker.last_batch is not None
         trajectories += tracker.last_batch
     return trajectories
+
+
+def _predict_batch(env: Environment, tracker: Tracker, agent: Predictor, *, seed: int) -> None:
+    """Act until a batch is complete."""
+    observation, info = env.reset(seed=seed, options={NEW_BATCH: True})
+    is_scalar = isinstance(env, gym.Env)
+    with tracker.acting(log_prob=getattr(agent, "log_prob", None)):
+        while "batch" not in info:
+            action, _ = agent.predict(observation, deterministic=False)
+            observation, _, terminated, truncated, info = env.step(action)
+            if is_scalar and (terminated or truncated) and "batch" not in info:
+                observation, _ = env.reset()

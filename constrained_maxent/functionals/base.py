@@ -1,4 +1,4 @@
-"""The contract of a functional F(λ), value and derivative and what else it may be able to do; and sums of functionals."""
+"""The contract of a functional F(λ): value, derivative, and what else it may be able to do; and sums of functionals."""
 
 from __future__ import annotations
 
@@ -139,9 +139,9 @@ class Functional(ABC):
         return self
 
     def integrand(self, measure: Measure, points: Points) -> FloatArray | None:
-        r"""f at the points, of their shape, where :math:`F(\lambda) = E_\lambda[f]`; ``None`` if F is no expectation.
+        r"""The function f, at the points, with :math:`F(\lambda) = E_\lambda[f]`; ``None`` if F is no expectation.
 
-        f may depend on λ itself, as that of an entropy does.
+        It may depend on λ itself, as that of an entropy does.
         """
         return None
 
@@ -186,7 +186,7 @@ class Functional(ABC):
         return "unknown"
 
     def coefficients(self, n_states: int, n_actions: int) -> FloatArray:
-        r"""c of an affine functional :math:`\langle c, \lambda\rangle + k`, ``(n_states, n_actions)``.
+        r"""The table c of an affine functional :math:`\langle c, \lambda\rangle + k`, ``(n_states, n_actions)``.
 
         Raises:
             UnsupportedFunctional: the functional is not known to be affine.

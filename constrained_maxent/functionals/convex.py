@@ -1,4 +1,4 @@
-"""What the convex solver and its certificate ask of a functional: a conic form, and a bound that is easy to maximize."""
+"""What the convex solver and its certificates ask of a functional: a conic form, and a bound that is easily maximized."""
 
 from __future__ import annotations
 

@@ -1,20 +1,17 @@
 """Where the dynamics are known: exact values, the global optimum, and certificates of how close a policy comes."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from constrained_maxent.oracle.descent import descend, proximal_point
+from constrained_maxent.oracle.descent_result import DescentResult, Guarantees, History, check_guarantees
+from constrained_maxent.oracle.exact_gradient import SoftmaxPoint, SoftmaxProblem
+from constrained_maxent.oracle.mixtures import FrankWolfeResult, MixturePolicy, frank_wolfe
+from constrained_maxent.oracle.planning import plan
+from constrained_maxent.oracle.solution import Solution
+from constrained_maxent.oracle.stationary import StationaryOptimum, best_stationary
+from constrained_maxent.oracle.step_sizes import BacktrackingStep, ConstantStep, DiminishingStep, StepRule
 from constrained_maxent.oracle.tabular import TabularMDP
-
-if TYPE_CHECKING:
-    from constrained_maxent.oracle.certificate import Certificate, certify, slater_margin
-    from constrained_maxent.oracle.descent import descend, proximal_point
-    from constrained_maxent.oracle.descent_result import DescentResult, History
-    from constrained_maxent.oracle.exact_gradient import SoftmaxPoint, SoftmaxProblem
-    from constrained_maxent.oracle.guarantees import Guarantees, check_guarantees
-    from constrained_maxent.oracle.solution import Solution
-    from constrained_maxent.oracle.solver import solve
-    from constrained_maxent.oracle.stationary import StationaryOptimum, best_stationary
-    from constrained_maxent.oracle.step_sizes import BacktrackingStep, ConstantStep, DiminishingStep, StepRule
 
 __all__ = [
     "BacktrackingStep",
@@ -22,8 +19,10 @@ __all__ = [
     "ConstantStep",
     "DescentResult",
     "DiminishingStep",
+    "FrankWolfeResult",
     "Guarantees",
     "History",
+    "MixturePolicy",
     "SoftmaxPoint",
     "SoftmaxProblem",
     "Solution",
@@ -34,27 +33,18 @@ __all__ = [
     "certify",
     "check_guarantees",
     "descend",
+    "frank_wolfe",
+    "plan",
     "proximal_point",
     "slater_margin",
     "solve",
 ]
 
-# The rest comes when it is asked for: the convex solver takes a second to import, and most runs solve nothing.
-_LATE = {
-    "certificate": ("Certificate", "certify", "slater_margin"),
-    "descent": ("descend", "proximal_point"),
-    "descent_result": ("DescentResult", "History"),
-    "exact_gradient": ("SoftmaxPoint", "SoftmaxProblem"),
-    "guarantees": ("Guarantees", "check_guarantees"),
-    "solution": ("Solution",),
-    "solver": ("solve",),
-    "stationary": ("StationaryOptimum", "best_stationary"),
-    "step_sizes": ("BacktrackingStep", "ConstantStep", "DiminishingStep", "StepRule"),
-}
+# What needs the convex solver comes when it is asked for: CVXPY takes a second to import, and most runs solve nothing.
+_LATE = {"Certificate": "certificate", "certify": "certificate", "slater_margin": "certificate", "solve": "solver"}
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in _LATE.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
+    if name in _LATE:
+        return getattr(import_module(f"{__name__}.{_LATE[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -21,122 +21,64 @@ where dynamic programming gives the last term.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
-from constrained_maxent.errors import InvalidSetting, NonFiniteValue
-from constrained_maxent.functionals import Entropy, Functional, KLDivergence, L2Distance, LinearCost
+from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.functionals import Functional, Majorant
 from constrained_maxent.occupancy.weighting import Scale
+from constrained_maxent.oracle.planning import best_return
 from constrained_maxent.oracle.tabular import TabularMDP
 from constrained_maxent.penalties import Exact, Penalty, Quadratic
 from constrained_maxent.types import FloatArray
 
-_MAX_IMPROVEMENTS = 1000
+Subgradients = Mapping[int, FloatArray]
+"""Of a functional, in the variables that it and its parts defined; see :meth:`Functional.majorant`."""
 
 
-@dataclass(frozen=True, eq=False)
-class Majorant:
-    r"""A concave function :math:`\ge L` everywhere, with a closed-form supremum.
-
-    .. math:: L(\lambda) \le k + \langle q, \lambda\rangle - \tau \sum_{s,a} \lambda\log\lambda - \tau_d \sum_s d\log d.
-
-    It is exact for entropies, divergences and linear functionals; a norm is replaced by a linear function below it.
-
-    Attributes:
-        constant: k.
-        reward: q, ``(n_states, n_actions)``; -inf where λ must be 0.
-        temperature: τ ≥ 0.
-        state_temperature: τ_d ≥ 0.
-    """
-
-    constant: float
-    reward: FloatArray
-    temperature: float
-    state_temperature: float
-
-    def supremum(self, added: FloatArray) -> float:
-        r""":math:`\sup_{\lambda\ge0}` with ``added`` on top of q; infinite if nothing curbs a positive reward."""
-        reward = self.reward + added
-        tau, total = self.temperature, self.temperature + self.state_temperature
-        if total == 0.0:
-            return self.constant if reward.max(initial=-math.inf) <= 0.0 else math.inf
-        # Given d(s), the best split over actions is a softmax at temperature tau, the best action at 0.
-        with np.errstate(divide="ignore"):
-            best = tau * logsumexp(reward / tau, axis=1) if tau > 0.0 else reward.max(axis=1)
-        with np.errstate(over="ignore"):
-            # Far from the optimum the bound may be infinite; it is a bound all the same.
-            return self.constant + float(np.sum(total * np.exp(best / total - 1.0)))
-
-
-def majorant(
+def lagrangian_majorant(
     objective: Functional,
     constraints: Mapping[str, Functional],
     multipliers: Mapping[str, float],
-    shape: tuple[int, int],
+    occupancy: FloatArray,
     *,
     penalties: Mapping[str, Penalty] | None = None,
-    directions: Mapping[str, FloatArray] | None = None,
+    subgradients: Mapping[str | None, Subgradients] | None = None,
 ) -> Majorant:
-    r"""A majorant of the Lagrangian.
+    r"""A majorant of the Lagrangian, from those of its functionals.
 
     A penalty is a supremum of tangents, :math:`\beta[R]_+^2 = \sup_s sR - s^2/4\beta` and
     :math:`\beta[R]_+ = \sup_{s\le\beta} sR` over :math:`s \ge 0`, so a penalized constraint enters like an enforced
     one, with its slope as multiplier.
 
     Args:
-        objective: ``Entropy`` or ``LinearCost`` with a table.
-        constraints: by name, with limits.
+        objective: F, concave.
+        constraints: by name, convex, with limits.
         multipliers: ν or slope of each, ≥ 0 (equalities: of any sign).
-        shape: of λ, ``(n_states, n_actions)``.
+        occupancy: where the bound should be close, ``(n_states, n_actions)``.
         penalties: of the penalized constraints.
-        directions: for each :class:`L2Distance` a table *u*, ``(n_states, n_actions)``: the norm is replaced by
-            :math:`\langle u, \lambda - \lambda_{\mathrm{ref}}\rangle`, best with its (sub-)gradient at the optimum.
+        subgradients: of the constraints by name, and of the objective by ``None``.
 
     Raises:
-        InvalidSetting: a functional or penalty that is not concave, or not known here.
+        InvalidSetting: a penalty that changes during training.
     """
-    reward, constant = np.zeros(shape), 0.0
-    tau = tau_d = 0.0
-    if isinstance(objective, Entropy):
-        tau, tau_d = (1.0, 0.0) if objective.over == "state-action" else (0.0, 1.0)
-    elif isinstance(objective, LinearCost) and objective.table is not None:
-        reward = reward + objective.table
-    else:
-        raise InvalidSetting(
-            f"The objective cannot be a {type(objective).__name__}: take Entropy, or LinearCost with a table."
-        )
+    known = subgradients or {}
+    bound = objective.majorant(1.0, occupancy, known.get(None, {}))
     for name, functional in constraints.items():
-        nu = multipliers[name]
+        nu, constant = multipliers[name], 0.0
         penalty = (penalties or {}).get(name)
         if isinstance(penalty, Quadratic) and penalty.beta > 0.0:
-            constant += nu**2 / (4.0 * penalty.beta)
+            constant = nu**2 / (4.0 * penalty.beta)
         elif isinstance(penalty, (Quadratic, Exact)):
             nu = min(nu, penalty.beta)
         elif penalty is not None:
             raise InvalidSetting(f"{type(penalty).__name__} changes during training: penalize by Quadratic or Exact.")
-        if nu == 0.0:
-            continue
-        constant += nu * functional.limit
-        if isinstance(functional, LinearCost) and functional.table is not None:
-            reward = reward - nu * functional.table
-        elif isinstance(functional, KLDivergence):
-            tau += nu
-            with np.errstate(divide="ignore"):
-                reward = reward + nu * np.log(functional.table)
-        elif isinstance(functional, L2Distance):
-            # The norm is the largest <u, difference> over |u| <= 1.
-            u = (directions or {})[name]
-            u = u / max(1.0, float(np.linalg.norm(u)))
-            reward = reward - nu * u
-            constant += nu * float(np.sum(u * functional.table))
-        else:
-            raise InvalidSetting(f"{type(functional).__name__} has no bound here.")
-    return Majorant(constant, reward, tau, tau_d)
+        bound = bound + Majorant(constant + nu * functional.limit, np.zeros(occupancy.shape))
+        if nu != 0.0:
+            bound = bound + functional.majorant(-nu, occupancy, known.get(name, {}))
+    return bound
 
 
 def potential_bound(mdp: TabularMDP, bound: Majorant, potential: FloatArray, *, scale: Scale = "normalized") -> float:
@@ -177,60 +119,3 @@ def reward_bound(mdp: TabularMDP, bound: Majorant, reward: FloatArray, *, scale:
 
 def _on(states: NDArray[np.bool_], bound: Majorant) -> Majorant:
     return Majorant(bound.constant, bound.reward[states], bound.temperature, bound.state_temperature)
-
-
-def best_return(mdp: TabularMDP, reward: FloatArray, *, scale: Scale = "normalized") -> float:
-    r""":math:`\max_\pi \langle r, \lambda^\pi\rangle` over all policies, from above.
-
-    Backward induction at finite horizon. At infinite horizon policy iteration gives *V*, and what Bellman's
-    equation misses, :math:`\delta = \max(r + \gamma T V - V)`, is added: :math:`V + \delta/(1-\gamma)` is an upper
-    bound for any *V*.
-
-    Args:
-        mdp: the MDP.
-        reward: ``(n_states, n_actions)``; -inf where a policy must not go. Entries of states that cannot be reached
-            do not matter.
-        scale: of λ.
-
-    Raises:
-        NonFiniteValue: a reward is NaN or +inf.
-    """
-    reward = np.where(mdp.reachable[:, None], reward, 0.0)
-    if np.isnan(reward).any() or reward.max() == np.inf:
-        raise NonFiniteValue("The reward must be finite, or -inf, on all states that can be reached.")
-    weighting = mdp.weighting(scale)
-
-    def expected(value: FloatArray) -> FloatArray:
-        result: FloatArray = (mdp.transition @ value).reshape(reward.shape)
-        return result
-
-    if mdp.horizon is not None:
-        value = np.zeros(mdp.n_states)
-        for weight in weighting.weights(np.arange(mdp.horizon))[::-1]:
-            value = (weight * reward + expected(value)).max(axis=1)
-        return _expectation(mdp.initial, value)
-    # States without any way to go on must not be entered. A bound may let a policy enter them and stay for nothing.
-    forbidden = reward == -np.inf
-    forbidden &= ~forbidden.all(axis=1, keepdims=True)
-    states = np.arange(mdp.n_states)
-    greedy = reward.argmax(axis=1)
-    reward = np.where(reward == -np.inf, 0.0, reward)
-    for _ in range(_MAX_IMPROVEMENTS):
-        policy = np.zeros_like(reward)
-        policy[states, greedy] = 1.0
-        value = mdp.state_values(policy, reward)
-        action_values = np.where(forbidden, -np.inf, reward + mdp.discount * expected(value))
-        kept = action_values[states, greedy]
-        # Among equals the old action stays: rounding must not make policies take turns.
-        better = action_values.max(axis=1) > kept + 1e-12 * (1.0 + np.abs(kept))
-        if not better.any():
-            break
-        greedy = np.where(better, action_values.argmax(axis=1), greedy)
-    missed = np.where(mdp.reachable, action_values.max(axis=1) - value, 0.0).max(initial=0.0)
-    return float(weighting.constant * (mdp.initial @ value + missed / (1.0 - mdp.discount)))
-
-
-def _expectation(probability: FloatArray, value: FloatArray) -> float:
-    """Expected value, where what cannot happen may have a value of -inf."""
-    happens = probability > 0.0
-    return float(probability[happens] @ value[happens])

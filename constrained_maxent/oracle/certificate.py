@@ -14,12 +14,10 @@ from numpy.typing import ArrayLike
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.functionals import Functional
 from constrained_maxent.occupancy.weighting import Scale
-from constrained_maxent.oracle.clarabel import run_solver
-from constrained_maxent.oracle.flow import exact_occupancy
-from constrained_maxent.oracle.mixtures import Mixture, members
-from constrained_maxent.oracle.program import OccupancyProgram
-from constrained_maxent.oracle.solution import ConvexProblem, Solution
-from constrained_maxent.oracle.solver import Constraints, convex_problem, solve
+from constrained_maxent.oracle.mixtures import MixturePolicy, members
+from constrained_maxent.oracle.program import OccupancyProgram, exact_occupancy, run_solver
+from constrained_maxent.oracle.solution import Constraints, ConvexProblem, Solution, convex_problem
+from constrained_maxent.oracle.solver import solve
 from constrained_maxent.oracle.tabular import TabularMDP
 
 SLATER_TOLERANCE = 1e-7
@@ -77,7 +75,7 @@ class Certificate:
 
 def certify(
     mdp: TabularMDP,
-    policy: ArrayLike | Mixture,
+    policy: ArrayLike | MixturePolicy,
     best: Solution | None = None,
     *,
     objective: Functional | None = None,
@@ -109,10 +107,10 @@ def certify(
     else:
         _require_same(mdp, best, objective, constraints, scale)
     problem = best.problem
-    occupancy = np.zeros((mdp.n_states, mdp.n_actions))
+    occupancy = np.zeros(mdp.shape)
     for weight, table in members(policy):
         occupancy = occupancy + weight * exact_occupancy(mdp, table, problem.scale)
-    value, residuals = problem.objective.value(occupancy), problem.residuals(occupancy)
+    value, residuals = problem.objective(occupancy), problem.residuals(occupancy)
     violation = max((*problem.violations(residuals).values(), 0.0))
     gap = best.value - value
     return Certificate(
@@ -144,7 +142,7 @@ def slater_margin(
         equalities: linear ones, F(λ) = ``limit``.
         scale: of λ.
     """
-    return _margin(mdp, convex_problem(constraints=constraints, equalities=equalities, scale=scale))
+    return _margin(mdp, convex_problem(mdp, None, constraints, equalities, scale=scale))
 
 
 def _margin(mdp: TabularMDP, problem: ConvexProblem) -> float:
@@ -156,9 +154,10 @@ def _margin(mdp: TabularMDP, problem: ConvexProblem) -> float:
     margin = cp.Variable()
     rules = list(program.flow)
     for name, functional in problem.constraints.items():
-        value, extra = program.express(functional)
+        view = program.view()
+        value = program.express(functional, view)
         rules += [value == functional.limit if name in problem.equalities else value + margin <= functional.limit]
-        rules += extra
+        rules += view.definitions.values()
     run_solver(cp.Problem(cp.Maximize(margin), rules))
     return float(margin.value) if margin.value is not None else -math.inf
 
@@ -175,14 +174,14 @@ def _require_same(
     if problem.penalties:
         raise InvalidSetting("best has penalties: a certificate needs the optimum of the constrained problem itself.")
     if (
-        best.occupancy.shape != (mdp.n_states, mdp.n_actions)
+        best.occupancy.shape != mdp.shape
         or best.policy.shape[:-2] != (() if mdp.horizon is None else (mdp.horizon,))
         or not np.allclose(mdp.occupancy(best.policy, scale=problem.scale), best.occupancy, rtol=1e-6, atol=1e-9)
     ):
         raise InvalidSetting("best is the optimum of another MDP.")
     if scale is not None and scale != problem.scale:
         raise InvalidSetting(f"best was solved at scale {problem.scale}, not {scale}.")
-    asked = convex_problem(objective, problem.inequalities if constraints is None else constraints)
+    asked = convex_problem(mdp, objective, problem.inequalities if constraints is None else constraints)
     if asked.inequalities.keys() != problem.inequalities.keys():
         raise InvalidSetting(
             f"best was solved with the constraints {', '.join(problem.inequalities) or 'none'}, "
@@ -192,5 +191,5 @@ def _require_same(
     for name, residual in residuals.items():
         if not np.isclose(residual, best.constraints[name], rtol=1e-9, atol=1e-12):
             raise InvalidSetting(f"best was solved with another constraint {name}: at its optimum R is {residual:g}.")
-    if objective is not None and not np.isclose(asked.objective.value(best.occupancy), best.value, rtol=1e-9):
+    if objective is not None and not np.isclose(asked.objective(best.occupancy), best.value, rtol=1e-9):
         raise InvalidSetting("best was solved for another objective.")

@@ -16,9 +16,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.oracle.descent_result import DescentResult, History, Status
+from constrained_maxent.oracle.descent_result import (
+    DescentResult,
+    History,
+    Status,
+    check_guarantees,
+    fixed_penalties,
+)
 from constrained_maxent.oracle.exact_gradient import SoftmaxPoint, SoftmaxProblem
-from constrained_maxent.oracle.guarantees import check_guarantees, fixed_penalties
 from constrained_maxent.oracle.solution import Solution
 from constrained_maxent.oracle.step_sizes import BacktrackingStep, DiminishingStep, StepRule, iterates, slope
 from constrained_maxent.penalties import Exact

@@ -1,7 +1,14 @@
-"""What an exact-gradient penalty method answers: its last iterate, the history, and the guarantees that hold."""
+r"""What an exact-gradient penalty method answers: last iterate and history, and what the paper's theorems say of it.
+
+With :math:`\Delta = F^* + P(\theta)`, the gap of the penalized problem above the *constrained* optimum (paper eq.
+``OptGap``), strong duality turns a small Δ into a small violation. Ours are :math:`\beta[R]_+^2` and
+:math:`\beta[R]_+`; the paper's appendix proves its results for half of them, see
+:mod:`constrained_maxent.oracle.theory`.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -10,10 +17,131 @@ import numpy as np
 
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.oracle.exact_gradient import SoftmaxPoint
-from constrained_maxent.oracle.guarantees import Guarantees
+from constrained_maxent.oracle.solution import Solution
+from constrained_maxent.oracle.theory import exact_beta, exact_violation, quadratic_beta, quadratic_violation
+from constrained_maxent.penalties import Exact, Penalty, Quadratic
 from constrained_maxent.types import FloatArray, IntArray
 
 Status = Literal["stationary", "stalled", "exhausted"]
+
+# The reference is the answer of a solver: what is compared with it agrees within its tolerance.
+_TOLERANCE = 1e-6
+
+FixedPenalty = Quadratic | Exact
+"""The penalties that the theorems are about: they do not change during training."""
+
+
+def fixed_penalties(penalties: Mapping[str, Penalty]) -> dict[str, FixedPenalty]:
+    """The same penalties.
+
+    Raises:
+        InvalidSetting: one of them is neither ``Quadratic`` nor ``Exact``.
+    """
+    fixed: dict[str, FixedPenalty] = {}
+    for name, penalty in penalties.items():
+        if not isinstance(penalty, (Quadratic, Exact)):
+            raise InvalidSetting(f"{name} is penalized by {type(penalty).__name__}: take Quadratic or Exact.")
+        fixed[name] = penalty
+    return fixed
+
+
+@dataclass(frozen=True)
+class Guarantees:
+    r"""Which of the paper's guarantees hold for a policy.
+
+    Attributes:
+        epsilon: the smallest ε for which the policy is (ε, ε)-optimal, :math:`|F^*-F| \le \epsilon` and
+            :math:`[R]_+ \le \epsilon`, as measured.
+        guaranteed_epsilon: the ε that Δ alone guarantees, through the bounds below.
+        strong_duality: whether optimum and dual bound of the reference agree within 1e-4 relative.
+        multipliers: ν* by name.
+        thresholds: β from which on Theorem ``thm:MainResultPPPMExactPenaltyConvergenceGuarantee`` or
+            ``…QuadraticPenalty…`` speaks, by name: ν*+1 for an exact penalty (2ν*+2 in the paper's β/2 convention),
+            β(ε) for a quadratic one.
+        beta_suffices: whether every β reaches its threshold.
+        penalized_gap: Δ; it may be negative where β is small.
+        violation_bounds: bound of :math:`[R]_+` that Δ gives, by name (Corollaries
+            ``cor:AppendixConstraintViolation{Exact,Quadratic}PenaltyTranslation``); infinite for an exact penalty
+            below its multiplier.
+        bounds_hold: whether :math:`[R]_+` keeps these bounds, and :math:`F - F^* \le \sum\nu^*[R]_+` (Lemma
+            ``lemma:AppendixTranslatePenaltyGuaranteeToFuncGapConstrViol``). False contradicts the reference.
+    """
+
+    epsilon: float
+    guaranteed_epsilon: float
+    strong_duality: bool
+    multipliers: Mapping[str, float]
+    thresholds: Mapping[str, float]
+    beta_suffices: bool
+    penalized_gap: float
+    violation_bounds: Mapping[str, float]
+    bounds_hold: bool
+
+
+def check_guarantees(
+    point: SoftmaxPoint,
+    penalties: Mapping[str, FixedPenalty],
+    reference: Solution,
+    *,
+    epsilon: float = 1e-3,
+) -> Guarantees:
+    """Hold a policy against the theorems.
+
+    Args:
+        point: the penalized problem at the policy.
+        penalties: by name of the constraint.
+        reference: the constrained optimum, with its multipliers.
+        epsilon: ε for which the threshold of a quadratic β is asked.
+
+    Raises:
+        InvalidSetting: ε not above 0.
+    """
+    multipliers = {name: max(reference.multipliers[name], 0.0) for name in penalties}
+    thresholds = {name: _threshold(penalty, multipliers[name], epsilon) for name, penalty in penalties.items()}
+    gap = reference.value - point.objective
+    penalized_gap = reference.value + point.value
+    # With several constraints each may borrow what the others' penalties lose at most: max νR − βR² = ν²/4β.
+    loans = {name: _loan(penalty, multipliers[name]) for name, penalty in penalties.items()}
+    bounds = {
+        name: _violation_bound(max(penalized_gap, 0.0) + sum(loans.values()) - loans[name], penalty, multipliers[name])
+        for name, penalty in penalties.items()
+    }
+    most_gained = sum((multipliers[name] * bound for name, bound in bounds.items() if multipliers[name]), 0.0)
+    violations = {name: max(point.constraints[name], 0.0) for name in penalties}
+    gain = sum(multipliers[name] * violations[name] for name in penalties)
+    return Guarantees(
+        epsilon=max(abs(gap), point.violation),
+        guaranteed_epsilon=max(penalized_gap, most_gained, *bounds.values(), 0.0),
+        strong_duality=reference.strong_duality,
+        multipliers=multipliers,
+        thresholds=thresholds,
+        beta_suffices=all(penalty.beta >= thresholds[name] for name, penalty in penalties.items()),
+        penalized_gap=penalized_gap,
+        violation_bounds=bounds,
+        bounds_hold=-gap <= gain + _TOLERANCE
+        and all(violations[name] <= bounds[name] + _TOLERANCE for name in penalties),
+    )
+
+
+def _threshold(penalty: FixedPenalty, multiplier: float, epsilon: float) -> float:
+    return exact_beta(multiplier) if isinstance(penalty, Exact) else quadratic_beta(multiplier, epsilon)
+
+
+def _loan(penalty: FixedPenalty, multiplier: float) -> float:
+    """The largest νR − ℒ(R) over R ≥ 0."""
+    if isinstance(penalty, Exact):
+        return 0.0 if penalty.beta >= multiplier else math.inf
+    if penalty.beta == 0.0:
+        return 0.0 if multiplier == 0.0 else math.inf
+    return multiplier**2 / (4.0 * penalty.beta)
+
+
+def _violation_bound(gap: float, penalty: FixedPenalty, multiplier: float) -> float:
+    if math.isinf(gap) or penalty.beta == 0.0:
+        return math.inf
+    if isinstance(penalty, Quadratic):
+        return quadratic_violation(gap, penalty.beta, multiplier)
+    return exact_violation(gap, penalty.beta, multiplier) if penalty.beta > multiplier else math.inf
 
 
 @dataclass(frozen=True, eq=False)

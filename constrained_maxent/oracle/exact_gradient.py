@@ -22,9 +22,9 @@ from numpy.typing import ArrayLike
 from scipy.special import softmax
 
 from constrained_maxent.errors import InvalidData, InvalidSetting
-from constrained_maxent.functionals import Entropy, Functional, KLDivergence
+from constrained_maxent.functionals import Entropy, Functional
 from constrained_maxent.occupancy.weighting import Scale
-from constrained_maxent.oracle.solver import Constraints, as_named, without_smoothing
+from constrained_maxent.oracle.solution import Constraints, as_named
 from constrained_maxent.oracle.tabular import TabularMDP
 from constrained_maxent.penalties import Penalty
 from constrained_maxent.problem import Constraint, Problem
@@ -99,20 +99,16 @@ class SoftmaxProblem:
     ) -> None:
         named = as_named(constraints)
         penalties = _by_name(penalty, named)
-        objective = without_smoothing(Entropy() if objective is None else objective)
-        self._problem = Problem(objective)
+        self._problem = Problem(_exact(mdp, Entropy() if objective is None else objective))
         for name, functional in named.items():
-            self._problem.add_constraint(name, Constraint(without_smoothing(functional), penalties[name]))
-        for functional in (objective, *named.values()):
-            functional.check(mdp.n_states, mdp.n_actions)
-            _require_support(functional, mdp)
+            self._problem.add_constraint(name, Constraint(_exact(mdp, functional), penalties[name]))
         self.mdp, self.scale = mdp, scale
         self._cells = np.arange(mdp.n_states * mdp.n_actions)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Shape of θ, ``(n_states, n_actions)``."""
-        return self.mdp.n_states, self.mdp.n_actions
+        return self.mdp.shape
 
     @property
     def penalties(self) -> dict[str, Penalty]:
@@ -133,7 +129,7 @@ class SoftmaxProblem:
         policy = softmax_policy(table)
         occupancy = np.maximum(self.mdp.occupancy(policy, scale=self.scale), _LEAST_MASS)
         evaluation = self._problem.evaluate(occupancy)
-        parts = self._problem.pseudo_reward(occupancy, evaluation).at_cells(self._cells, {})
+        parts = self._problem.reward_function(occupancy, evaluation).at_cells(self._cells, {})
         reward = np.sum(list(parts.values()), axis=0).reshape(self.shape)
         by_policy = self.mdp.policy_gradient(policy, reward, scale=self.scale)
         assert evaluation.objective is not None
@@ -172,9 +168,13 @@ def _by_name(
     return penalties
 
 
-def _require_support(functional: Functional, mdp: TabularMDP) -> None:
-    if isinstance(functional, KLDivergence) and (functional.table[mdp.reachable] == 0.0).any():
+def _exact(mdp: TabularMDP, functional: Functional) -> Functional:
+    """The functional with tables and without smoothing, finite wherever the MDP can go."""
+    exact = mdp.with_tables(functional).exact()
+    exact.check(*mdp.shape)
+    if not exact.support(*mdp.shape)[mdp.reachable].all():
         raise InvalidSetting(
-            "The reference is 0 in a state-action pair that can be reached, and every softmax policy takes it: the "
-            "divergence is infinite. Mix a little of another occupancy into the reference."
+            f"{type(functional).__name__} is infinite in a state-action pair that can be reached, and every softmax "
+            "policy takes it: where its reference is 0, mix a little of another occupancy into it."
         )
+    return exact

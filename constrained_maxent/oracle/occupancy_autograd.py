@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.occupancy.weighting import Scale
-
-if TYPE_CHECKING:
-    from constrained_maxent.oracle.tabular import TabularMDP
+from constrained_maxent.types import FloatArray
 
 
 class Occupancy(torch.autograd.Function):
-    """λ of a policy; its backward pass is the policy gradient theorem."""
+    """λ of a policy, of which NumPy functions give value and policy gradient: the backward pass is the latter."""
 
     @staticmethod
-    def forward(ctx: Any, policy: torch.Tensor, mdp: TabularMDP, scale: Scale) -> torch.Tensor:
+    def forward(
+        ctx: Any,
+        policy: torch.Tensor,
+        occupancy: Callable[[FloatArray], FloatArray],
+        policy_gradient: Callable[[FloatArray, FloatArray], FloatArray],
+    ) -> torch.Tensor:
         ctx.save_for_backward(policy)
-        ctx.mdp, ctx.scale = mdp, scale
-        return torch.from_numpy(mdp.occupancy(policy.numpy(force=True), scale=scale)).to(policy.device)
+        ctx.policy_gradient = policy_gradient
+        return torch.from_numpy(occupancy(policy.numpy(force=True))).to(policy.device)
 
     @staticmethod
     def backward(ctx: Any, cotangent: torch.Tensor) -> tuple[torch.Tensor, None, None]:
@@ -28,5 +31,5 @@ class Occupancy(torch.autograd.Function):
         if torch.is_grad_enabled():
             raise InvalidSetting("occupancy_torch has no second derivative: call backward without create_graph=True.")
         (policy,) = ctx.saved_tensors
-        gradient = ctx.mdp.policy_gradient(policy.numpy(force=True), cotangent.numpy(force=True), scale=ctx.scale)
+        gradient = ctx.policy_gradient(policy.numpy(force=True), cotangent.numpy(force=True))
         return torch.from_numpy(gradient).to(policy.device), None, None

@@ -1,4 +1,4 @@
-r"""The convex program over occupancy measures: its variables, what keeps them an occupancy, and functionals of them.
+r"""The convex program over occupancy measures: its variables, what keeps them an occupancy, and how Clarabel solves it.
 
 At infinite horizon :math:`\Lambda` is the set of :math:`\lambda \ge 0` with
 
@@ -15,25 +15,42 @@ no scaling of rows and columns reaches inside an exponential cone.
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import block_diag, csr_array
 
-from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.functionals import Entropy, Functional, KLDivergence, L2Distance, LinearCost
+from constrained_maxent.errors import UnsupportedFunctional
+from constrained_maxent.functionals import ConicOccupancy, Functional, Majorant
 from constrained_maxent.occupancy.weighting import Scale
-from constrained_maxent.oracle.bound import Majorant, best_return, potential_bound, reward_bound
-from constrained_maxent.oracle.flow import Bools, balance, possible_pairs
+from constrained_maxent.oracle.bound import potential_bound, reward_bound
+from constrained_maxent.oracle.planning import best_return
 from constrained_maxent.oracle.tabular import TabularMDP
 from constrained_maxent.types import FloatArray
 
+Bools = NDArray[np.bool_]
 Cells = NDArray[np.intp]
 
 _NO_MASS = 1e-12
+
+# Tighter than Clarabel's own 1e-8: policies are quotients of small masses.
+_TIGHT = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
+
+ATTEMPTS: tuple[dict[str, float | bool], ...] = (
+    _TIGHT,
+    # Where exponential and second-order cones meet, full steps sometimes stall close to the optimum.
+    {**_TIGHT, "max_step_fraction": 0.95},
+    {**_TIGHT, "linesearch_backtrack_step": 0.5},
+    {},
+    {"static_regularization_constant": 1e-7},
+    {"max_step_fraction": 0.9},
+    {"equilibrate_enable": False},
+)
+"""Options to try, one after the other."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +73,9 @@ class OccupancyProgram:
     possible: Bools
     cells: Cells
     unit: float
-    scaled: Any
-    masses: Any
-    flow: list[Any]
+    scaled: cp.Expression
+    masses: cp.Expression
+    flow: list[cp.Constraint]
 
     @classmethod
     def of(cls, mdp: TabularMDP, scale: Scale, support: Bools | None = None) -> OccupancyProgram:
@@ -84,8 +101,8 @@ class OccupancyProgram:
         return cls(mdp, scale, possible, cells, unit, scaled, share * steps, flow)
 
     @property
-    def occupancy(self) -> Any:
-        """λ on the cells as an expression, ``(n_cells,)``."""
+    def occupancy(self) -> cp.Expression:
+        """λ on the cells, ``(n_cells,)``."""
         return self.unit * self.scaled
 
     @property
@@ -107,6 +124,9 @@ class OccupancyProgram:
         """
         # Nothing outside the program has mass.
         bound = replace(bound, reward=np.where(self.possible.any(axis=0), bound.reward, -np.inf))
+        if np.isnan(bound.reward).any() or bound.reward.max() == np.inf:
+            # The tangent of a functional whose slope is infinite in an empty cell bounds nothing.
+            return math.inf
         if bound.temperature + bound.state_temperature == 0.0:
             # All linear: the Lagrangian is an ordinary MDP.
             return bound.constant + best_return(self.mdp, bound.reward, scale=self.scale)
@@ -137,51 +157,124 @@ class OccupancyProgram:
         policy /= policy.sum(axis=-1, keepdims=True)
         return policy[0] if self.mdp.horizon is None else policy
 
-    def goal(self, objective: Functional) -> Any:
-        """A concave functional of λ as an expression, of entropies that without smoothing.
+    def view(self) -> ConicOccupancy:
+        """λ as one functional sees it, with room for the variables that it defines."""
+        return ConicOccupancy(self.scaled, self.unit, self.cells, self.mdp.n_states, self.mdp.n_actions)
+
+    def express(self, functional: Functional, view: ConicOccupancy) -> cp.Expression:
+        """A functional of λ as an expression; its definitions are then in the view.
+
+        Args:
+            functional: without smoothing, and of known curvature.
+            view: of :meth:`view`.
 
         Raises:
-            InvalidSetting: the functional is not concave.
-        """
-        if isinstance(objective, Entropy):
-            density = self.scaled if objective.over == "state-action" else self._by_state() @ self.scaled
-            # -u x log(u x) = u (-x log x) - u log u · x
-            return self.unit * cp.sum(cp.entr(density) - math.log(self.unit) * density)
-        if isinstance(objective, LinearCost):
-            return self.express(objective)[0]
-        raise InvalidSetting(
-            f"{type(objective).__name__} is not concave: maximize Entropy or a LinearCost with a table."
-        )
-
-    def express(self, functional: Functional) -> tuple[Any, list[Any]]:
-        r"""A convex functional of λ as an expression, and the definitions that it brings along.
-
-        Divergences are those without smoothing, and the program's support must lie in that of their references. A
-        norm defines :math:`z = \lambda - \lambda_{\mathrm{ref}}` in the program's unit; minus the dual value of that
-        is ν times the unit and the norm's sub-gradient.
-
-        Raises:
-            InvalidSetting: the functional has no convex formulation here.
+            UnsupportedFunctional: it has no conic form, or one of another curvature than it says.
             InvalidData: its table has another size.
         """
-        functional.check(self.mdp.n_states, self.mdp.n_actions)
-        if isinstance(functional, LinearCost) and functional.table is not None:
-            return functional.table.reshape(-1)[self.cells] @ self.occupancy, []
-        if isinstance(functional, KLDivergence):
-            reference = functional.table.reshape(-1)[self.cells] / self.unit
-            return self.unit * cp.sum(cp.kl_div(self.scaled, reference) + self.scaled - reference), []
-        if isinstance(functional, L2Distance):
-            size = functional.table.size
-            where = (self.cells, np.arange(len(self.cells)))
-            everywhere = csr_array((np.ones(len(self.cells)), where), shape=(size, len(self.cells)))
-            difference = cp.Variable(size)
-            definition = difference == everywhere @ self.scaled - functional.table.reshape(-1) / self.unit
-            return self.unit * cp.norm(difference, 2), [definition]
-        raise InvalidSetting(
-            f"{type(functional).__name__} has no convex formulation here. As constraints the oracle takes LinearCost "
-            "with a table (mdp.tabulate makes one of a cost function), KLDivergence and L2Distance."
-        )
+        functional.check(*self.mdp.shape)
+        expression = functional.conic(view)
+        follows = {"affine": "is_affine", "concave": "is_concave", "convex": "is_convex"}[functional.curvature]
+        if not getattr(expression, follows)():
+            raise UnsupportedFunctional(
+                type(functional).__name__,
+                f"{functional.curvature} conic form",
+                "the expression that conic(occupancy) returns does not follow CVXPY's rules for one.",
+            )
+        return expression
 
-    def _by_state(self) -> csr_array:
-        states, rows = np.unique(self.cells // self.mdp.n_actions, return_inverse=True)
-        return csr_array((np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(len(states), len(rows)))
+
+def possible_pairs(mdp: TabularMDP, support: Bools) -> Bools:
+    """State-action pairs that some policy has mass on at each time, among policies that never leave a support.
+
+    Args:
+        mdp: the MDP.
+        support: where mass is allowed, ``(n_states, n_actions)``.
+
+    Returns:
+        ``(horizon, n_states, n_actions)``, or ``(1, n_states, n_actions)`` at infinite horizon. Nothing at all if the
+        support must be left.
+    """
+
+    def successors(pairs: Bools) -> Bools:
+        reached: Bools = pairs.reshape(-1).astype(np.float64) @ mdp.transition > 0.0
+        return reached
+
+    # From the end: an action is allowed if all that may follow has an allowed action.
+    allowed = [support]
+    for _ in range((mdp.horizon or mdp.n_states + 1) - 1):
+        stuck = ~allowed[-1].any(axis=1)
+        before = support & ~(mdp.transition @ stuck.astype(np.float64) > 0.0).reshape(support.shape)
+        if mdp.horizon is None and (before == allowed[-1]).all():
+            break
+        allowed.append(before)
+    # From the start: what can be reached.
+    present = mdp.initial > 0.0
+    if mdp.horizon is None:
+        while True:
+            pairs = allowed[-1] & present[:, None]
+            if not (successors(pairs) & ~present).any():
+                return pairs[None]
+            present = present | successors(pairs)
+    possible = []
+    for now in reversed(allowed):
+        possible.append(now & present[:, None])
+        present = successors(possible[-1])
+    return np.array(possible)
+
+
+def exact_occupancy(mdp: TabularMDP, policy: FloatArray, scale: Scale) -> FloatArray:
+    """Occupancy of a policy, with exactly 0 where it never goes: rounding is enough to make a divergence infinite."""
+    occupancy = mdp.occupancy(policy, scale=scale)
+    if mdp.horizon is None:
+        occupancy = np.where(possible_pairs(mdp, policy > 0.0)[0], occupancy, 0.0)
+    return occupancy
+
+
+def balance(mdp: TabularMDP, possible: Bools) -> tuple[csr_array, FloatArray]:
+    """What leaves each state at each time less what arrives there: a matrix, and what starts there."""
+    leaving, arriving = [], []
+    states = [np.flatnonzero(pairs.any(axis=1)) for pairs in possible]
+    cells = [np.flatnonzero(pairs) for pairs in possible]
+    for t, (here, pairs) in enumerate(zip(states, cells, strict=True)):
+        rows = np.searchsorted(here, pairs // mdp.n_actions)
+        leaving.append(csr_array((np.ones(len(pairs)), (rows, np.arange(len(pairs)))), shape=(len(here), len(pairs))))
+        if t + 1 < len(states):
+            arriving.append(mdp.transition[pairs][:, states[t + 1]].T)
+    if mdp.horizon is None:
+        stationary = mdp.transition[cells[0]][:, states[0]].T
+        return csr_array(leaving[0] - mdp.discount * stationary), mdp.initial[states[0]]
+    out = block_diag(leaving, format="csr")
+    # One block down from the diagonal: what leaves at one time arrives at the next.
+    into = block_diag([csr_array((len(states[0]), 0)), *arriving, csr_array((0, len(cells[-1])))], format="csr")
+    start = np.zeros(out.shape[0])
+    start[: len(states[0])] = mdp.initial[states[0]]
+    return csr_array(out - into), start
+
+
+def run_solver(problem: cp.Problem) -> str:
+    """Solve by Clarabel: ``optimal``, ``inaccurate``, ``infeasible`` or ``failed``."""
+    for options in ATTEMPTS:
+        status = attempt(problem, options)
+        if status != "failed":
+            return status
+    return "failed"
+
+
+def attempt(problem: cp.Problem, options: Mapping[str, float | bool]) -> str:
+    """One solve with the given options of Clarabel, its status as :func:`run_solver` gives it."""
+    known = {
+        cp.OPTIMAL: "optimal",
+        cp.OPTIMAL_INACCURATE: "inaccurate",
+        cp.INFEASIBLE: "infeasible",
+        cp.INFEASIBLE_INACCURATE: "infeasible",
+    }
+    with warnings.catch_warnings():
+        # Inaccurate solves are told by the status; the dual bound says how inaccurate.
+        warnings.simplefilter("ignore", UserWarning)
+        try:
+            # With a warm start CVXPY would keep the options of the attempts before.
+            problem.solve(solver=cp.CLARABEL, warm_start=False, **options)
+        except cp.error.SolverError:
+            return "failed"
+    return known.get(problem.status, "failed")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained_maxent.functionals import Functional, KLDivergence
+from constrained_maxent.errors import DuplicateName, InvalidSetting, UnsupportedFunctional
+from constrained_maxent.functionals import Curvature, Entropy, Functional
 from constrained_maxent.occupancy.weighting import Scale
 from constrained_maxent.oracle.tabular import TabularMDP
 from constrained_maxent.penalties import Penalty
 from constrained_maxent.types import FloatArray
+
+Constraints = Mapping[str, Functional] | Sequence[Functional]
+"""F(λ) ≤ ``limit``, by name, or in order: then they are named by kind and position."""
 
 STRONG_DUALITY_TOLERANCE = 1e-4
 """Relative duality gap below which strong duality counts as observed."""
@@ -42,21 +46,20 @@ class ConvexProblem:
         return {**self.inequalities, **self.equalities}
 
     def support(self, mdp: TabularMDP) -> NDArray[np.bool_]:
-        """Where no divergence is infinite, ``(n_states, n_actions)``.
+        """Where no functional is infinite, ``(n_states, n_actions)``.
 
         Raises:
             InvalidData: a functional's table has another size than the MDP.
         """
-        support = np.ones((mdp.n_states, mdp.n_actions), dtype=np.bool_)
-        for functional in self.constraints.values():
-            functional.check(mdp.n_states, mdp.n_actions)
-            if isinstance(functional, KLDivergence):
-                support &= functional.table > 0.0
+        support = np.ones(mdp.shape, dtype=np.bool_)
+        for functional in (self.objective, *self.constraints.values()):
+            functional.check(*mdp.shape)
+            support &= functional.support(*mdp.shape)
         return support
 
     def residuals(self, occupancy: FloatArray) -> dict[str, float]:
         """R = F(λ) - limit of each constraint, by name."""
-        return {name: functional.value(occupancy) - functional.limit for name, functional in self.constraints.items()}
+        return {name: functional(occupancy) - functional.limit for name, functional in self.constraints.items()}
 
     def violations(self, residuals: Mapping[str, float]) -> dict[str, float]:
         """[R]₊ of each constraint that is enforced, |R| of an equality, by name."""
@@ -115,3 +118,50 @@ class Solution:
     def strong_duality(self) -> bool:
         """Whether optimum and dual bound agree within ``STRONG_DUALITY_TOLERANCE``, relative."""
         return abs(self.gap) <= STRONG_DUALITY_TOLERANCE * max(1.0, abs(self.value))
+
+
+def as_named(constraints: Constraints) -> dict[str, Functional]:
+    """Constraints by name; those without one are named by kind and position."""
+    if isinstance(constraints, Mapping):
+        return dict(constraints)
+    return {f"{type(functional).__name__}_{i}": functional for i, functional in enumerate(constraints)}
+
+
+def convex_problem(
+    mdp: TabularMDP,
+    objective: Functional | None = None,
+    constraints: Constraints = (),
+    equalities: Constraints = (),
+    penalties: Mapping[str, Penalty] | None = None,
+    scale: Scale = "normalized",
+) -> ConvexProblem:
+    """The arguments of :func:`~constrained_maxent.oracle.solve`, checked and brought into one form.
+
+    Raises:
+        UnsupportedFunctional: an objective is not known to be concave, a constraint convex, or an equality affine.
+        InvalidSetting, DuplicateName, MissingCost: as :func:`~constrained_maxent.oracle.solve`.
+    """
+    inequalities, equal, penalties = as_named(constraints), as_named(equalities), dict(penalties or {})
+    if twice := inequalities.keys() & equal.keys():
+        raise DuplicateName(f"Used twice: {', '.join(sorted(twice))}. Give the constraints names.")
+    if unknown := penalties.keys() - inequalities.keys():
+        raise InvalidSetting(f"There is no constraint {', '.join(sorted(unknown))} to penalize.")
+    return ConvexProblem(
+        objective=_prepared(mdp, Entropy() if objective is None else objective, "concave", "objective"),
+        inequalities={name: _prepared(mdp, functional, "convex", name) for name, functional in inequalities.items()},
+        equalities={name: _prepared(mdp, functional, "affine", name) for name, functional in equal.items()},
+        penalties=penalties,
+        scale=scale,
+    )
+
+
+def _prepared(mdp: TabularMDP, functional: Functional, wanted: Curvature, name: str) -> Functional:
+    """The functional without smoothing, with tables, of the curvature wanted."""
+    if functional.curvature not in ("affine", wanted):
+        raise UnsupportedFunctional(
+            type(functional).__name__,
+            f"curvature {wanted!r}",
+            f"it is {functional.curvature}, and the oracle maximizes concave functionals under convex constraints and "
+            f"affine equalities. This concerns {name!r}.",
+        )
+    return mdp.with_tables(functional).exact()

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import cvxpy as cp
 import numpy as np
 
-from constrained_maxent.errors import DuplicateName, InvalidSetting
-from constrained_maxent.functionals import Entropy, Functional, KLDivergence, LinearCost
+from constrained_maxent.errors import InfeasibleProblem, InvalidSetting
+from constrained_maxent.functionals import ConicOccupancy, Functional
 from constrained_maxent.occupancy.weighting import Scale
-from constrained_maxent.oracle.bound import majorant
-from constrained_maxent.oracle.clarabel import ATTEMPTS, attempt
-from constrained_maxent.oracle.flow import exact_occupancy
-from constrained_maxent.oracle.infeasible import SLACK_TOLERANCE, explain_infeasible
-from constrained_maxent.oracle.program import OccupancyProgram
-from constrained_maxent.oracle.solution import ConvexProblem, Solution
+from constrained_maxent.oracle.bound import lagrangian_majorant
+from constrained_maxent.oracle.program import ATTEMPTS, OccupancyProgram, attempt, exact_occupancy, run_solver
+from constrained_maxent.oracle.solution import Constraints, ConvexProblem, Solution, convex_problem
 from constrained_maxent.oracle.tabular import TabularMDP
 from constrained_maxent.penalties import Exact, Penalty, Quadratic
-
-Constraints = Mapping[str, Functional] | Sequence[Functional]
+from constrained_maxent.types import FloatArray
 
 _TOLERANCE = 1e-6  # of a status "optimal"
 _WANTED = 1e-8  # other attempts are made to come as close as this
+_SLACK_TOLERANCE = 1e-6  # slacks below it are taken for rounding
 
 
 def solve(
@@ -46,16 +42,18 @@ def solve(
 
     Args:
         mdp: the MDP.
-        objective: to be maximized: ``Entropy`` or ``LinearCost`` with a table; ``Entropy()`` if not given.
-        constraints: F(λ) ≤ ``limit``, by name, or in order (then named by kind and position).
-        equalities: linear ones, F(λ) = ``limit``.
+        objective: to be maximized, concave, such as ``0.1 * Entropy() + Reward()``; ``Entropy()`` if not given.
+        constraints: F(λ) ≤ ``limit``, convex, by name, or in order (then named by kind and position).
+        equalities: affine ones, F(λ) = ``limit``.
         penalties: by name of a constraint: instead of being enforced, it is penalized by ``Quadratic`` or ``Exact``,
             so that one sees what a given β costs.
         scale: of λ; limits and β are in its units.
 
     Raises:
         InfeasibleProblem: no occupancy satisfies the constraints; tells which clash and by how much.
-        InvalidSetting: a functional or penalty without convex formulation.
+        UnsupportedFunctional: a functional of another curvature, or without conic form.
+        MissingCost: a cost or reward that is observed step by step, and has no table here.
+        InvalidSetting: a penalty that changes during training, or of no constraint.
         InvalidData: a functional's table has another size than the MDP.
         DuplicateName: a name used twice.
 
@@ -64,7 +62,7 @@ def solve(
     1.284
     """
     begun = time.perf_counter()
-    problem = convex_problem(objective, constraints, equalities, penalties, scale)
+    problem = convex_problem(mdp, objective, constraints, equalities, penalties, scale)
     model = _Model.of(mdp, problem)
     best: Solution | None = None
     if not model.program.is_blocked:
@@ -80,68 +78,30 @@ def solve(
             if _inaccuracy(best) <= _WANTED:
                 break
     if best is None or best.status == "inaccurate":
-        reason = explain_infeasible(mdp, problem)
-        if best is None or any(slack > SLACK_TOLERANCE for slack in reason.slacks.values()):
+        reason = _explain_infeasible(mdp, problem)
+        if best is None or any(slack > _SLACK_TOLERANCE for slack in reason.slacks.values()):
             raise reason
     return best
 
 
-def as_named(constraints: Constraints) -> dict[str, Functional]:
-    """Constraints by name; those without one are named by kind and position."""
-    if isinstance(constraints, Mapping):
-        return dict(constraints)
-    return {f"{type(functional).__name__}_{i}": functional for i, functional in enumerate(constraints)}
-
-
-def without_smoothing(functional: Functional) -> Functional:
-    """The functional without smoothing."""
-    return replace(functional, smoothing=0.0) if isinstance(functional, (Entropy, KLDivergence)) else functional
-
-
-def convex_problem(
-    objective: Functional | None = None,
-    constraints: Constraints = (),
-    equalities: Constraints = (),
-    penalties: Mapping[str, Penalty] | None = None,
-    scale: Scale = "normalized",
-) -> ConvexProblem:
-    """The arguments of :func:`solve`, checked and brought into one form."""
-    inequalities, equal, penalties = as_named(constraints), as_named(equalities), dict(penalties or {})
-    if twice := inequalities.keys() & equal.keys():
-        raise DuplicateName(f"Used twice: {', '.join(sorted(twice))}. Give the constraints names.")
-    if any(not isinstance(functional, LinearCost) for functional in equal.values()):
-        raise InvalidSetting("Only linear functionals can be equalities: give LinearCost with a table.")
-    if unknown := penalties.keys() - inequalities.keys():
-        raise InvalidSetting(f"There is no constraint {', '.join(sorted(unknown))} to penalize.")
-    return ConvexProblem(
-        objective=without_smoothing(Entropy() if objective is None else objective),
-        inequalities={name: without_smoothing(functional) for name, functional in inequalities.items()},
-        equalities=equal,
-        penalties=penalties,
-        scale=scale,
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class _Model:
-    """A problem as CVXPY sees it: ``bounds`` by constraint, ``definitions`` of norms."""
+    """A problem as CVXPY sees it: bounds by constraint; views of λ by constraint, the objective's by ``None``."""
 
     asked: ConvexProblem
     program: OccupancyProgram
-    problem: Any
-    bounds: Mapping[str, Any]
-    definitions: Mapping[str, Any]
+    problem: cp.Problem
+    bounds: Mapping[str, cp.Constraint]
+    views: Mapping[str | None, ConicOccupancy]
 
     @classmethod
     def of(cls, mdp: TabularMDP, asked: ConvexProblem) -> _Model:
         program = OccupancyProgram.of(mdp, asked.scale, asked.support(mdp))
-        goal = program.goal(asked.objective)
-        bounds: dict[str, Any] = {}
-        definitions: dict[str, Any] = {}
+        views: dict[str | None, ConicOccupancy] = {name: program.view() for name in (None, *asked.constraints)}
+        goal = program.express(asked.objective, views[None])
+        bounds: dict[str, cp.Constraint] = {}
         for name, functional in asked.constraints.items():
-            value, extra = program.express(functional)
-            if extra:
-                definitions[name] = extra[0]
+            value = program.express(functional, views[name])
             if name in asked.penalties:
                 # The dual of its definition is the slope of the penalty, also at the kink of an exact one.
                 violation = cp.Variable()
@@ -151,9 +111,10 @@ class _Model:
                 bounds[name] = value == functional.limit
             else:
                 bounds[name] = value <= functional.limit
-        rules = [*program.flow, *definitions.values(), *bounds.values()]
+        definitions = [definition for view in views.values() for definition in view.definitions.values()]
+        rules = [*program.flow, *definitions, *bounds.values()]
         # Per unit of mass, so that tolerances mean the same at both scales.
-        return cls(asked, program, cp.Problem(cp.Maximize(goal / program.mass), rules), bounds, definitions)
+        return cls(asked, program, cp.Problem(cp.Maximize(goal / program.mass), rules), bounds, views)
 
     def solution(self, begun: float) -> Solution:
         """What the solver found, measured on the exact occupancy of its policy."""
@@ -161,7 +122,7 @@ class _Model:
         policy = self.program.policy()
         occupancy = exact_occupancy(mdp, policy, asked.scale)
         residuals = asked.residuals(occupancy)
-        value = asked.objective.value(occupancy)
+        value = asked.objective(occupancy)
         prices = {name: self.program.mass * np.asarray(rule.dual_value).item() for name, rule in self.bounds.items()}
         multipliers = {name: nu if name in asked.equalities else max(nu, 0.0) for name, nu in prices.items()}
         mismatch = float(np.abs(self.program.table(self.program.occupancy.value) - occupancy).max())
@@ -175,7 +136,7 @@ class _Model:
             policy=policy,
             constraints=residuals,
             multipliers=multipliers,
-            dual_bound=self._dual_bound(multipliers),
+            dual_bound=self._dual_bound(multipliers, occupancy),
             primal_residual=max(mismatch, *enforced.values(), 0.0),
             dual_residual=float(sum(abs(multipliers[name] * residuals[name]) for name in enforced)),
             seconds=time.perf_counter() - begun,
@@ -183,17 +144,25 @@ class _Model:
         )
         return solution if _inaccuracy(solution) <= _TOLERANCE else replace(solution, status="inaccurate")
 
-    def _dual_bound(self, multipliers: Mapping[str, float]) -> float:
+    def _dual_bound(self, multipliers: Mapping[str, float], occupancy: FloatArray) -> float:
         """The upper bound that the dual values found give."""
-        asked, mdp = self.asked, self.program.mdp
-        shape = (mdp.n_states, mdp.n_actions)
-        per_unit = self.program.mass / self.program.unit
-        directions = {
-            name: -per_unit * np.asarray(definition.dual_value).reshape(shape) / max(multipliers[name], 1e-300)
-            for name, definition in self.definitions.items()
+        asked, per_unit = self.asked, self.program.mass / self.program.unit
+        # The factors of the functionals in the Lagrangian.
+        factors = {None: 1.0} | {name: -max(nu, 1e-300) for name, nu in multipliers.items()}
+        subgradients = {
+            name: {
+                owner: per_unit * np.asarray(definition.dual_value) / factors[name]
+                for owner, definition in view.definitions.items()
+            }
+            for name, view in self.views.items()
         }
-        bound = majorant(
-            asked.objective, asked.constraints, multipliers, shape, penalties=asked.penalties, directions=directions
+        bound = lagrangian_majorant(
+            asked.objective,
+            asked.constraints,
+            multipliers,
+            occupancy,
+            penalties=asked.penalties,
+            subgradients=subgradients,
         )
         return self.program.bound(bound, objective_unit=self.program.mass)
 
@@ -206,9 +175,44 @@ def _inaccuracy(solution: Solution) -> float:
     return max(gap, solution.primal_residual / max(1.0, float(solution.occupancy.sum())))
 
 
-def _penalty_expression(penalty: Penalty, violation: Any) -> Any:
+def _penalty_expression(penalty: Penalty, violation: cp.Variable) -> cp.Expression:
     if isinstance(penalty, Quadratic):
         return penalty.beta * cp.square(cp.pos(violation))
     if isinstance(penalty, Exact):
         return penalty.beta * cp.pos(violation)
     raise InvalidSetting(f"{type(penalty).__name__} changes during training: penalize by Quadratic or Exact.")
+
+
+def _explain_infeasible(mdp: TabularMDP, asked: ConvexProblem) -> InfeasibleProblem:
+    """Loosen the constraints by as little as possible: the error that says which clash, and by how much each does."""
+    enforced = {name: functional for name, functional in asked.constraints.items() if name not in asked.penalties}
+    program = OccupancyProgram.of(mdp, asked.scale, asked.support(mdp))
+    if blocked := program.is_blocked:
+        # Every policy leaves the support of the references: mass there is what clashes.
+        program = OccupancyProgram.of(mdp, asked.scale)
+    slacks, rules = {}, list(program.flow)
+    for name, functional in (asked.constraints if blocked else enforced).items():
+        slacks[name] = slack = cp.Variable(nonneg=True)
+        view, outside = program.view(), ~functional.support(*mdp.shape)
+        if blocked and outside.any():
+            rules.append(view.on_cells(outside).astype(np.float64) @ program.occupancy <= slack)
+            continue
+        value = program.express(functional, view)
+        rules += [(cp.abs(value - functional.limit) if name in asked.equalities else value - functional.limit) <= slack]
+        rules += view.definitions.values()
+    status = run_solver(cp.Problem(cp.Minimize(sum(slacks.values())), rules))
+    if status in ("infeasible", "failed"):
+        return InfeasibleProblem("The solver found no occupancy that satisfies the constraints, and no reason why.")
+    needed = {name: max(float(slack.value), 0.0) for name, slack in slacks.items()}
+    clashing = {name: slack if slack > _SLACK_TOLERANCE else 0.0 for name, slack in needed.items()}
+    if not any(clashing.values()):
+        return InfeasibleProblem(
+            "The solver found no optimum, though the constraints can be met, or nearly so: loosen them a little. A "
+            "discount too close to 1 is another reason.",
+            needed,
+        )
+    reasons = ", ".join(f"{name} by {slack:.4g}" for name, slack in clashing.items() if slack > 0.0)
+    where = " (for a divergence: mass where its reference has none)" if blocked else ""
+    return InfeasibleProblem(
+        f"No policy satisfies all constraints. The least total loosening is: {reasons}{where}.", clashing
+    )

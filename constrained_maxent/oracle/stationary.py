@@ -16,7 +16,7 @@ from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.functionals import Functional
 from constrained_maxent.occupancy.weighting import Scale
 from constrained_maxent.oracle.exact_gradient import SoftmaxPoint, SoftmaxProblem
-from constrained_maxent.oracle.solver import Constraints, as_named
+from constrained_maxent.oracle.solution import Constraints, as_named
 from constrained_maxent.oracle.tabular import TabularMDP
 from constrained_maxent.penalties import AugmentedLagrangian
 from constrained_maxent.types import FloatArray
@@ -91,7 +91,7 @@ def best_stationary(
     if not 0.0 < tolerance < np.inf:
         raise InvalidSetting(f"tolerance={tolerance!r} must be a finite number above 0.")
     rng = np.random.default_rng(seed)
-    tables = rng.normal(size=(starts, mdp.n_states, mdp.n_actions))
+    tables = rng.normal(size=(starts, *mdp.shape))
     found = [_search(mdp, objective, as_named(constraints), scale, theta, tolerance) for theta in tables]
     return tuple(sorted(found, key=lambda optimum: (not optimum.is_feasible, -optimum.value)))
 
@@ -123,7 +123,7 @@ def _search(
             break
         penalties = {
             name: replace(
-                penalty.updated(point.constraints[name]),
+                penalty.updated(point.constraints[name], progress=0.0),
                 beta=penalty.beta * (_STIFFENING if remaining[name] > errors[name] / _STIFFENING else 1.0),
             )
             for name, penalty in penalties.items()

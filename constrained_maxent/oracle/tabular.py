@@ -12,33 +12,36 @@ to less than 1 end episodes, and :math:`\lambda` loses the mass of the steps tha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Literal
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium as gym
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array, csr_array, issparse
 
-from constrained_maxent.errors import InvalidData, InvalidMDP, InvalidSetting, NonFiniteValue
+from constrained_maxent.errors import InvalidData, InvalidMDP, InvalidSetting, MissingCost, NonFiniteValue
+from constrained_maxent.functionals import OWN_REWARD, Functional, Source
 from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.occupancy.weighting import Scale, Weighting
 from constrained_maxent.oracle import exact_values
-from constrained_maxent.oracle.occupancy_autograd import Occupancy
-from constrained_maxent.oracle.toy_text import read_toy_text, split_outcomes
-from constrained_maxent.oracle.validation import (
+from constrained_maxent.oracle.model import (
     MODEL_TOLERANCE,
     buffers,
     canonical,
+    read_toy_text,
     require_distributions,
     require_policy,
     require_reward,
+    split_outcomes,
     states_and_actions,
 )
 from constrained_maxent.types import FloatArray, as_array
+
+if TYPE_CHECKING:  # Slow to load, and only occupancy_torch needs it.
+    import torch
 
 Environment = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]
 Cost = Callable[[int, int, int], float]
@@ -59,7 +62,7 @@ class TabularMDP:
         transition: probability of moving on to s', sparse ``(n_states * n_actions, n_states)``.
         ending: probability that the episode ends by entering s', sparse, of the same shape.
         initial: distribution :math:`\mu_0` of the first state, ``(n_states,)``.
-        reward: expected reward, ``(n_states, n_actions)``.
+        reward: expected reward, ``(n_states, n_actions)``, or ``None`` where it is not known.
         discount: :math:`\gamma \in (0, 1]`, below 1 at infinite horizon.
         horizon: longest episode [steps]; ``None`` means infinite.
 
@@ -78,22 +81,19 @@ class TabularMDP:
     transition: csr_array
     ending: csr_array
     initial: FloatArray
-    reward: FloatArray
+    reward: FloatArray | None
     discount: float
     horizon: int | None = None
 
     def __post_init__(self) -> None:
         Weighting(discount=self.discount, horizon=self.horizon)
         transition, ending = canonical(self.transition), canonical(self.ending)
-        initial, reward = (as_array(name, getattr(self, name), np.float64).copy() for name in ("initial", "reward"))
+        initial = as_array("initial", self.initial, np.float64).copy()
 
         shape = states_and_actions(transition, initial)
         if ending.shape != transition.shape:
             raise InvalidMDP(f"ending has shape {ending.shape}, transition {transition.shape}: they must agree.")
-        if reward.shape != shape:
-            raise InvalidMDP(f"reward has shape {reward.shape}, expected (n_states, n_actions) = {shape}.")
-        if not np.isfinite(reward).all():
-            raise NonFiniteValue("reward has an entry that is NaN or infinite.")
+        reward = None if self.reward is None else require_reward(self.reward, shape).copy()
         require_distributions("initial", initial, initial.sum(keepdims=True), MODEL_TOLERANCE)
         require_distributions(
             "transition + ending",
@@ -102,7 +102,7 @@ class TabularMDP:
             MODEL_TOLERANCE,
         )
 
-        for array in (initial, reward, *buffers(transition), *buffers(ending)):
+        for array in (initial, *buffers(transition), *buffers(ending), *(() if reward is None else (reward,))):
             array.flags.writeable = False
         horizon = None if self.horizon is None else int(self.horizon)
         fields = {"transition": transition, "ending": ending, "initial": initial, "reward": reward, "horizon": horizon}
@@ -156,8 +156,9 @@ class TabularMDP:
         discount: float,
         horizon: int | None = None,
         terminal: Collection[int] = (),
+        reward: ArrayLike | None = None,
     ) -> TabularMDP:
-        """Build an MDP from its transition probabilities; its reward is 0.
+        """Build an MDP from its transition probabilities.
 
         Args:
             transition: p(s'|s,a), dense ``(n_states, n_actions, n_states)`` or any SciPy sparse array
@@ -168,6 +169,7 @@ class TabularMDP:
             discount: the occupancy's discount.
             horizon: longest episode [steps]; ``None`` means infinite.
             terminal: numbers of the states whose entry ends the episode.
+            reward: expected reward r(s, a), ``(n_states, n_actions)``, for those who ask for it.
 
         Raises:
             InvalidMDP, NonFiniteValue, InvalidSetting: as the class; or a terminal state that does not exist.
@@ -178,7 +180,7 @@ class TabularMDP:
                 raise InvalidMDP(f"transition has shape {dense.shape}, expected (n_states, n_actions, n_states).")
             transition = dense.reshape(dense.shape[0] * dense.shape[1], dense.shape[2])
         matrix, start = csr_array(transition), as_array("initial", initial, np.float64)
-        n_states, n_actions = states_and_actions(matrix, start)
+        n_states, _ = states_and_actions(matrix, start)
         states = np.array(list(terminal))
         # A Boolean mask, one entry per state, would pass for the numbers 0 and 1.
         numbers = states.ndim == 1 and states.dtype.kind in "iu"
@@ -190,7 +192,7 @@ class TabularMDP:
             transition=going_on,
             ending=ending,
             initial=start,
-            reward=np.zeros((n_states, n_actions)),
+            reward=None if reward is None else as_array("reward", reward, np.float64),
             discount=discount,
             horizon=horizon,
         )
@@ -237,12 +239,17 @@ class TabularMDP:
     @property
     def n_actions(self) -> int:
         """Number of actions, the same in every state."""
-        return int(self.reward.shape[1])
+        return int(self.transition.shape[0]) // self.n_states
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of λ, ``(n_states, n_actions)``."""
+        return self.n_states, self.n_actions
 
     @property
     def termination(self) -> FloatArray:
         """Probability that the episode ends with this step, ``(n_states, n_actions)``."""
-        total: FloatArray = self.ending.sum(axis=1).reshape(self.reward.shape)
+        total: FloatArray = self.ending.sum(axis=1).reshape(self.shape)
         return total
 
     @property
@@ -300,6 +307,39 @@ class TabularMDP:
             table[row] += probability * value
         return table.reshape(self.n_states, self.n_actions)
 
+    def with_tables(self, functional: Functional, tables: Mapping[str, ArrayLike] | None = None) -> Functional:
+        """A functional with tables in place of what is observed on each step: functions, rewards, keys of ``info``.
+
+        Args:
+            functional: F, as it was declared or as a tracker has it.
+            tables: of the keys of ``info``, ``(n_states, n_actions)`` each.
+
+        Raises:
+            MissingCost: the table of a key, or the reward, is not known.
+        """
+        functional, sources = functional.observing("cost")
+        return functional.tabulated(lambda name: self.table_of(sources[name], tables or {}))
+
+    def table_of(self, source: Source, tables: Mapping[str, ArrayLike]) -> FloatArray:
+        """The table of one observed quantity, ``(n_states, n_actions)``; ``tables`` as in :meth:`with_tables`.
+
+        Raises:
+            MissingCost: it is not known.
+        """
+        if source is OWN_REWARD:
+            if self.reward is None:
+                raise MissingCost("The reward of this MDP is not known: TabularMDP.from_arrays(..., reward=table).")
+            return self.reward
+        if callable(source):
+            return self.tabulate(source)
+        if source not in tables:
+            raise MissingCost(
+                f"{source!r} is known step by step only, as a key of info. For exact values give its table instead, or "
+                f"a function. From an environment: let the bare one have cost_tables = {{{source!r}: table of shape "
+                "(n_states, n_actions)}."
+            )
+        return as_array(f"the table of {source!r}", tables[source], np.float64)
+
     def occupancy(self, policy: ArrayLike, *, scale: Scale = "normalized") -> FloatArray:
         r"""Exact occupancy measure :math:`\lambda(s,a) = \sum_{t<H} w_t\,\rho_t(s)\,\pi_t(a|s)` of a policy.
 
@@ -318,7 +358,10 @@ class TabularMDP:
             NonFiniteValue: the policy has an entry that is NaN or infinite.
             InvalidSetting: unknown scale.
         """
-        return exact_values.occupancy(self, require_policy(self, policy), self.weighting(scale))
+        table = require_policy(policy, self.shape, self.horizon)
+        occupancy = exact_values.occupancy(self.transition, self.initial, table, self.weighting(scale))
+        # Exactly 0 where no policy goes, whatever rounding leaves there.
+        return np.where(self.reachable[:, None], occupancy, 0.0) if self.horizon is None else occupancy
 
     def policy_gradient(self, policy: ArrayLike, reward: ArrayLike, *, scale: Scale = "normalized") -> FloatArray:
         r"""Derivative of :math:`\langle r, \lambda^\pi \rangle` in the entries of the policy.
@@ -343,8 +386,9 @@ class TabularMDP:
         Raises:
             InvalidMDP, NonFiniteValue, InvalidSetting: as in :meth:`occupancy`, and of the reward.
         """
-        pi, r = require_policy(self, policy), require_reward(self, reward)
-        return exact_values.policy_gradient(self, pi, r, self.weighting(scale))
+        pi, r = require_policy(policy, self.shape, self.horizon), require_reward(reward, self.shape)
+        gradient = exact_values.policy_gradient(self.transition, self.initial, pi, r, self.weighting(scale))
+        return np.where(self.reachable[:, None], gradient, 0.0) if self.horizon is None else gradient
 
     def state_values(self, policy: ArrayLike, reward: ArrayLike) -> FloatArray:
         r"""Discounted return from each state at infinite horizon, :math:`V = r_\pi + \gamma P_\pi V`, ``(n_states,)``.
@@ -359,7 +403,8 @@ class TabularMDP:
         """
         if self.horizon is not None:
             raise InvalidSetting("state_values needs an infinite horizon: dataclasses.replace(mdp, horizon=None).")
-        return exact_values.state_values(self, require_policy(self, policy), require_reward(self, reward))
+        pi, r = require_policy(policy, self.shape, self.horizon), require_reward(reward, self.shape)
+        return exact_values.state_values(self.transition, pi, r, self.discount)
 
     def occupancy_torch(self, policy: torch.Tensor, *, scale: Scale = "normalized") -> torch.Tensor:
         """:meth:`occupancy` of a tensor, differentiable once in the policy.
@@ -375,7 +420,10 @@ class TabularMDP:
             InvalidMDP, NonFiniteValue, InvalidSetting: as in :meth:`occupancy`; ``InvalidSetting`` also from a
                 backward pass that is asked for second derivatives.
         """
-        occupancy: torch.Tensor = Occupancy.apply(policy.double(), self, scale)  # type: ignore[no-untyped-call]
+        from constrained_maxent.oracle.occupancy_autograd import Occupancy
+
+        value, gradient = partial(self.occupancy, scale=scale), partial(self.policy_gradient, scale=scale)
+        occupancy: torch.Tensor = Occupancy.apply(policy.double(), value, gradient)  # type: ignore[no-untyped-call]
         return occupancy
 
     def __repr__(self) -> str:

@@ -1,4 +1,7 @@
-"""Exact evaluation: against hand calculation, against all paths, and the same for every form of an environment."""
+"""Exact evaluation: against hand calculation, against all paths, and the same for every form of an environment.
+
+Optima are those of the convex-program table of the experiments.
+"""
 
 from math import log
 
@@ -6,11 +9,12 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from constrained_maxent.agents import MixturePolicy
+import constrained_maxent as cmx
 from constrained_maxent.envs import SafeFrozenLake
 from constrained_maxent.errors import InvalidMDP, MissingCost, MissingTracker
 from constrained_maxent.evaluation import ExactProblem, exact_problem
 from constrained_maxent.functionals import Entropy, KLDivergence, L2Distance, LinearCost
+from constrained_maxent.oracle import MixturePolicy
 from constrained_maxent.penalties import Quadratic
 from constrained_maxent.problem import Constraint
 from constrained_maxent.wrappers import CostConstraint, TrackOccupancy
@@ -178,3 +182,46 @@ class TestWhatIsNotKnown:
     def test_an_environment_without_wrappers_is_a_mistake(self, ask):
         with pytest.raises(MissingTracker):
             ask(gym.make("SafeFrozenLake-v0"))
+
+
+@pytest.fixture(scope="module")
+def grid():
+    return ExactProblem.from_env(gym.make("FrozenLake-PGP-v0"))
+
+
+def test_optimum_with_and_without_constraints(grid):
+    assert grid.optimum().value == pytest.approx(36.720, rel=1e-4)
+    assert grid.optimum(constrained=False).value == pytest.approx(40.188, rel=1e-4)
+
+
+def test_optimum_with_a_penalty(grid):
+    penalized = grid.optimum(beta=0.1)
+    assert penalized.value == pytest.approx(36.811, rel=1e-4)
+    assert penalized.constraints["cost"] == pytest.approx(0.633, rel=1e-3)
+
+
+def test_certificate_of_the_uniform_policy(grid):
+    uniform = np.full((36, 4), 0.25)
+    found = grid.certify(uniform)
+    assert found.value == pytest.approx(grid.evaluate(uniform).objective)
+    assert found.optimum == pytest.approx(36.720, rel=1e-4)
+    assert found.epsilon == max(abs(found.gap), found.violation)
+
+
+def test_variables_of_the_program(grid):
+    # 35 tiles without the goal, 4 actions, 25 time steps.
+    assert grid.n_variables == 35 * 4 * 25
+
+
+def test_a_functional_without_convex_formulation_is_refused():
+    env = cmx.wrappers.constrain(
+        gym.make("SafeFrozenLake-v0"),
+        constraints={
+            "sum": cmx.problem.Constraint(
+                cmx.functionals.Autograd(lambda occupancy: occupancy.sum(), limit=2.0), cmx.penalties.Quadratic(1.0)
+            )
+        },
+        episodes_per_batch=1,
+    )
+    with pytest.raises(cmx.errors.UnsupportedFunctional, match="Autograd has no curvature 'convex'"):
+        ExactProblem.from_env(env).optimum()

@@ -156,9 +156,8 @@ class TestContinuous:
 
     def test_costs_are_means_over_steps(self):
         env = self.swing(GaussianMixture(n_components=2))
-        estimate = evaluate_rollouts(env, PGP(env, hidden_sizes=(8,)), n_episodes=2, seed=5).constraints["speed"]
-        speeds = np.abs(find_tracker(env).last_batch.observations[:, 2])
-        assert estimate.mean == pytest.approx(speeds.mean() - 0.5)
+        evaluation = evaluate_rollouts(env, PGP(env, hidden_sizes=(8,)), n_episodes=2, seed=5)
+        assert evaluation.constraints["speed"].mean == pytest.approx(evaluation.costs["speed()"].mean.mean - 0.5)
 
 
 class Metronome(gym.Env):
@@ -260,3 +259,58 @@ class TestByHand:
         assert evaluate_rollouts(env, PGP(env), n_episodes=1, seed=0).states is None
         with pytest.raises(InvalidSetting, match="continuous states"):
             evaluate_rollouts(env, PGP(env), n_episodes=1, seed=0, measures=self.MEASURES)
+
+
+class Pusher:
+    """An agent of anybody's own: it pushes with all its might to one side or the other, for one copy or for many."""
+
+    def predict(self, observation, *, deterministic=False):
+        return np.ones((*np.shape(observation)[:-1], 1), np.float32), None
+
+
+class TestAnyAgent:
+    """Whatever can predict can be evaluated; without log π a density is one of states."""
+
+    @pytest.mark.parametrize("kind", ["scalar", "vector"])
+    def test_a_policy_that_is_known(self, kind):
+        """Full push: by hand every action is 1, and the cost, which is the action, is 1 on every step."""
+
+        def effort(observation, action, next_observation):
+            return float(np.asarray(action).item())
+
+        bare = gym.make("Pendulum-v1") if kind == "scalar" else gym.make_vec("Pendulum-v1", num_envs=2)
+        env = constrain(
+            bare,
+            constraints={"effort": Constraint(LinearCost(effort, limit=0.25), Quadratic(1.0))},
+            estimator=GaussianMixture(n_components=2),
+            episodes_per_batch=2,
+            discount=1.0,
+            state=lambda observation: observation[2:],
+        )
+        evaluation = evaluate_rollouts(env, Pusher(), n_episodes=2, seed=0)
+        assert evaluation.constraints["effort"].mean == pytest.approx(0.75)
+        assert (evaluation.n_episodes, evaluation.length.mean) == (2, 200.0)
+        assert find_tracker(env).last_batch is None
+
+    def test_log_prob_makes_a_density_of_states_and_actions(self):
+        """log π is 3 everywhere: the entropy is that of the states less 3."""
+
+        class Certain(Pusher):
+            def log_prob(self, observations, actions):
+                return np.full(len(observations), 3.0)
+
+        values = []
+        for agent in (Pusher(), Certain()):
+            env = constrain(
+                gym.make("Pendulum-v1"),
+                estimator=GaussianMixture(n_components=1),
+                episodes_per_batch=2,
+                discount=1.0,
+                state=lambda observation: observation[2:],
+            )
+            values.append(evaluate_rollouts(env, agent, n_episodes=2, seed=0).objective.mean)
+        assert values[1] == pytest.approx(values[0] - 3.0)
+
+    def test_what_cannot_act(self, lake):
+        with pytest.raises(InvalidSetting, match="predict"):
+            evaluate_rollouts(lake(desc=["SG"], horizon=2), object(), n_episodes=1, seed=0)

@@ -17,27 +17,27 @@ TABLE = np.array([[0.5, 0.25], [0.0, 0.25]])
 
 def test_value_and_derivative_by_hand() -> None:
     squares = Autograd(lambda occupancy: (occupancy**2).sum(), limit=0.1)
-    assert squares.value(TABLE) == 0.375
-    assert type(squares.value(TABLE)) is float
-    assert squares.derivative(TABLE).tolist() == [[1.0, 0.5], [0.0, 0.5]]
+    assert squares(TABLE) == 0.375
+    assert type(squares(TABLE)) is float
+    assert squares.gradient(TABLE).tolist() == [[1.0, 0.5], [0.0, 0.5]]
     assert squares.limit == 0.1
 
 
 def test_works_in_float64() -> None:
     seen: list[torch.dtype] = []
-    Autograd(lambda occupancy: seen.append(occupancy.dtype) or occupancy.sum()).value(TABLE)
+    Autograd(lambda occupancy: seen.append(occupancy.dtype) or occupancy.sum())(TABLE)
     assert seen == [torch.float64]
 
 
 def test_a_tensor_of_one_entry_is_a_scalar() -> None:
     largest = Autograd(lambda occupancy: occupancy.sum(dim=1).max().reshape(1))
-    assert largest.value(TABLE) == 0.75
-    assert largest.derivative(TABLE).tolist() == [[1.0, 1.0], [0.0, 0.0]]
+    assert largest(TABLE) == 0.75
+    assert largest.gradient(TABLE).tolist() == [[1.0, 1.0], [0.0, 0.0]]
 
 
 def test_the_function_cannot_change_the_occupancy() -> None:
     table = TABLE.copy()
-    Autograd(lambda occupancy: occupancy.detach().mul_(0.0).sum() + occupancy.sum()).value(table)
+    Autograd(lambda occupancy: occupancy.detach().mul_(0.0).sum() + occupancy.sum())(table)
     np.testing.assert_array_equal(table, TABLE)
 
 
@@ -51,7 +51,7 @@ def test_the_function_cannot_change_the_occupancy() -> None:
     ],
 )
 def test_refuses_what_is_not_a_scalar_tensor(function: Any) -> None:
-    for use in (Autograd(function).value, Autograd(function).derivative):
+    for use in (Autograd(function), Autograd(function).gradient):
         with pytest.raises(InvalidData, match="must return a scalar tensor"):
             use(TABLE)
 
@@ -67,21 +67,21 @@ def test_refuses_what_is_not_a_scalar_tensor(function: Any) -> None:
 )
 def test_refuses_to_differentiate_what_does_not_depend_on_the_occupancy(function: Any) -> None:
     with pytest.raises(InvalidData, match="must depend on λ"):
-        Autograd(function).derivative(TABLE)
+        Autograd(function).gradient(TABLE)
 
 
 def test_refuses_a_value_that_is_not_finite() -> None:
     with pytest.raises(NonFiniteValue, match="returned nan"):
-        Autograd(lambda occupancy: (occupancy * occupancy.log()).sum()).value(TABLE)
+        Autograd(lambda occupancy: (occupancy * occupancy.log()).sum())(TABLE)
     with pytest.raises(NonFiniteValue, match="returned inf"):
-        Autograd(lambda occupancy: (1 / occupancy).sum()).value(TABLE)
+        Autograd(lambda occupancy: (1 / occupancy).sum())(TABLE)
 
 
 def test_refuses_a_gradient_that_is_not_finite() -> None:
     roots = Autograd(lambda occupancy: occupancy.sqrt().sum())
-    assert roots.value(TABLE) == pytest.approx(np.sqrt(TABLE).sum())
+    assert roots(TABLE) == pytest.approx(np.sqrt(TABLE).sum())
     with pytest.raises(NonFiniteValue, match=r"gradient.*smooth it"):
-        roots.derivative(TABLE)
+        roots.gradient(TABLE)
 
 
 def test_needs_all_cells() -> None:
@@ -89,4 +89,4 @@ def test_needs_all_cells() -> None:
     samples = Points(density=np.ones(3), state_density=np.ones(3))
     for measure in (Measure(points=points, weights=np.ones(1)), Measure(points=samples, weights=np.ones(3))):
         with pytest.raises(UnsupportedSpace, match="λ on all cells"):
-            Autograd(torch.sum).value(measure)
+            Autograd(torch.sum)(measure)

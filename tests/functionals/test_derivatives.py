@@ -9,6 +9,7 @@ import pytest
 
 from constrained_maxent.errors import UnsupportedSpace
 from constrained_maxent.functionals import Autograd, Entropy, Functional, KLDivergence, L2Distance, LinearCost
+from constrained_maxent.functionals.base import as_measure
 from constrained_maxent.testing import check_functional
 from constrained_maxent.types import Measure, Points
 
@@ -53,13 +54,13 @@ def test_contract(functional: Functional, scale: float) -> None:
 @each_functional
 @pytest.mark.parametrize("table", [POSITIVE, WITH_HOLES], ids=["positive", "with empty cells"])
 def test_derivative_is_the_limit_of_differences_in_every_cell(functional: Functional, table: np.ndarray) -> None:
-    derivative = functional.derivative(table)
+    derivative = functional.gradient(table)
     # Empty cells have differences to one side only. The step is far below the smoothing, where curvature is 1/σ.
     h = 1e-9
     for cell in np.ndindex(table.shape):
         step = np.zeros_like(table)
         step[cell] = h
-        ahead = functional.value(table + step) - functional.value(table)
+        ahead = functional(table + step) - functional(table)
         assert ahead / h == pytest.approx(derivative[cell], rel=2e-3, abs=2e-5)
 
 
@@ -70,30 +71,30 @@ def test_a_sparse_measure_is_the_table_of_its_cells(functional: Functional) -> N
     sparse = Measure(points=points, weights=points.density)
     if isinstance(functional, Autograd):
         with pytest.raises(UnsupportedSpace):
-            functional.value(sparse)
+            functional(sparse)
         return
-    assert functional.value(sparse) == pytest.approx(functional.value(WITH_HOLES), rel=1e-12)
-    derivative = functional.derivative(WITH_HOLES).ravel()
-    np.testing.assert_allclose(functional.derivative(sparse), derivative[cells], rtol=1e-12)
+    assert functional(sparse) == pytest.approx(functional(WITH_HOLES), rel=1e-12)
+    derivative = functional.gradient(WITH_HOLES).ravel()
+    np.testing.assert_allclose(functional.gradient(sparse), derivative[cells], rtol=1e-12)
     # Asked elsewhere, in any order and more than once, unvisited cells and states included.
     elsewhere = np.array([14, 2, 3, 4, 2, 0, 9])
     np.testing.assert_allclose(
-        functional.derivative(sparse, at=points_at(WITH_HOLES, elsewhere)), derivative[elsewhere], rtol=1e-12
+        functional.derivative(as_measure(sparse), points_at(WITH_HOLES, elsewhere)), derivative[elsewhere], rtol=1e-12
     )
 
 
 @each_functional
 def test_a_table_tells_its_derivative_at_points(functional: Functional) -> None:
     cells = RNG.permutation(N_STATES * N_ACTIONS)
-    at_points = functional.derivative(WITH_HOLES, at=points_at(WITH_HOLES, cells))
+    at_points = functional.derivative(as_measure(WITH_HOLES), points_at(WITH_HOLES, cells))
     assert at_points.shape == cells.shape
-    np.testing.assert_allclose(at_points, functional.derivative(WITH_HOLES).ravel()[cells], rtol=1e-12)
+    np.testing.assert_allclose(at_points, functional.gradient(WITH_HOLES).ravel()[cells], rtol=1e-12)
 
 
 @each_functional
 def test_convex_functionals_lie_above_and_concave_ones_below_their_tangents(functional: Functional) -> None:
-    tangent = functional.value(POSITIVE) + float(np.sum(functional.derivative(POSITIVE) * (REFERENCE - POSITIVE)))
-    gap = functional.value(REFERENCE) - tangent
+    tangent = functional(POSITIVE) + float(np.sum(functional.gradient(POSITIVE) * (REFERENCE - POSITIVE)))
+    gap = functional(REFERENCE) - tangent
     if isinstance(functional, LinearCost):
         assert gap == pytest.approx(0.0, abs=1e-14)
     else:
@@ -107,5 +108,5 @@ def test_a_continuous_density_is_averaged_over_its_samples() -> None:
     measure = Measure(points=Points(density=density, state_density=density), weights=np.full(40, 0.5 / 40))
     log_density = np.log(0.5) - 0.5 * x**2 - 0.5 * np.log(2 * np.pi)
     entropy = Entropy(smoothing=0.0)
-    assert entropy.value(measure) == pytest.approx(-0.5 * log_density.mean(), rel=1e-12)
-    np.testing.assert_allclose(entropy.derivative(measure), -log_density - 1, rtol=1e-12)
+    assert entropy(measure) == pytest.approx(-0.5 * log_density.mean(), rel=1e-12)
+    np.testing.assert_allclose(entropy.gradient(measure), -log_density - 1, rtol=1e-12)

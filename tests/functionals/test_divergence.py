@@ -21,11 +21,11 @@ REFERENCE = [[0.5, 0.25], [0.25, 0.0]]
 class TestValue:
     def test_by_hand(self) -> None:
         # ¼ log ½ + ½ log 2 + ¼ log 1 = ¼ log 2
-        assert KLDivergence(REFERENCE, smoothing=0.0).value([[0.25, 0.5], [0.25, 0.0]]) == pytest.approx(LN2 / 4)
+        assert KLDivergence(REFERENCE, smoothing=0.0)([[0.25, 0.5], [0.25, 0.0]]) == pytest.approx(LN2 / 4)
 
     def test_smoothing_is_added_to_both(self) -> None:
         # σ = ¼: ½ log(¾ / ¾) + ½ log(¾ / ¼)
-        value = KLDivergence(REFERENCE, smoothing=0.25).value([[0.5, 0.0], [0.0, 0.5]])
+        value = KLDivergence(REFERENCE, smoothing=0.25)([[0.5, 0.0], [0.0, 0.5]])
         assert value == pytest.approx(0.5 * math.log(3))
 
     @given(st.integers(0, 2**32 - 1))
@@ -34,32 +34,32 @@ class TestValue:
         rng = np.random.default_rng(seed)
         occupancy, reference = rng.dirichlet(np.ones(12), size=2).reshape(2, 4, 3)
         occupancy = np.where(rng.random((4, 3)) < 0.3, 0.0, occupancy)
-        value = KLDivergence(reference, smoothing=0.0).value(occupancy)
+        value = KLDivergence(reference, smoothing=0.0)(occupancy)
         assert value == pytest.approx(rel_entr(occupancy, reference).sum(), rel=1e-12, abs=1e-14)
 
     def test_of_a_measure_to_itself_is_zero(self) -> None:
         for smoothing in (0.0, 1e-6):
-            assert KLDivergence(REFERENCE, smoothing=smoothing).value(REFERENCE) == 0.0
+            assert KLDivergence(REFERENCE, smoothing=smoothing)(REFERENCE) == 0.0
 
     def test_outside_the_references_support_smoothing_keeps_it_finite(self) -> None:
         outside = [[0.0, 0.0], [0.0, 1.0]]
-        assert KLDivergence(REFERENCE).value(outside) == pytest.approx(6 * math.log(10), abs=1e-5)
-        assert KLDivergence(REFERENCE, smoothing=0.0).value(outside) == math.inf
+        assert KLDivergence(REFERENCE)(outside) == pytest.approx(6 * math.log(10), abs=1e-5)
+        assert KLDivergence(REFERENCE, smoothing=0.0)(outside) == math.inf
 
 
 class TestDerivative:
     def test_by_hand(self) -> None:
         # log(λ/ref) + 1
-        derivative = KLDivergence([[0.5, 0.25]], smoothing=0.0).derivative([[0.25, 0.25]])
+        derivative = KLDivergence([[0.5, 0.25]], smoothing=0.0).gradient([[0.25, 0.25]])
         np.testing.assert_allclose(derivative, [[1 - LN2, 1.0]], rtol=1e-14)
 
     def test_an_empty_cell_is_finite_with_smoothing(self) -> None:
         # log((0+σ)/(ref+σ)) + 0
-        derivative = KLDivergence([[0.75, 0.0]], smoothing=0.25).derivative([[0.0, 0.0]])
+        derivative = KLDivergence([[0.75, 0.0]], smoothing=0.25).gradient([[0.0, 0.0]])
         np.testing.assert_allclose(derivative, [[-2 * LN2, 0.0]], rtol=1e-14)
 
     def test_an_empty_cell_pulls_without_bound_if_nothing_is_smoothed(self) -> None:
-        assert KLDivergence([[0.5, 0.5]], smoothing=0.0).derivative([[1.0, 0.0]])[0, 1] == -math.inf
+        assert KLDivergence([[0.5, 0.5]], smoothing=0.0).gradient([[1.0, 0.0]])[0, 1] == -math.inf
 
 
 class TestRefuses:
@@ -84,6 +84,6 @@ class TestRefuses:
         kl = KLDivergence(REFERENCE)
         with pytest.raises(InvalidData, match=r"reference has shape \(2, 2\), .* 3 states and 2 actions"):
             kl.check(3, 2)
-        for use in (kl.value, kl.derivative):
+        for use in (kl, kl.gradient):
             with pytest.raises(InvalidData, match="does not fit"):
                 use(np.full((3, 2), 1 / 6))

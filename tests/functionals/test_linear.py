@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, MissingCost, NonFiniteValue
 from constrained_maxent.functionals import LinearCost
+from constrained_maxent.functionals.base import as_measure
 from constrained_maxent.types import Measure, Points
 
 OCCUPANCY = np.array([[0.5, 0.0], [0.25, 0.25]])
@@ -21,15 +21,15 @@ class TestTable:
     def test_value_and_derivative_by_hand(self) -> None:
         linear = LinearCost(COST, limit=3.0)
         # 0.5·1 + 0.25·2 - 0.25·4; the limit is the constraint's business.
-        assert linear.value(OCCUPANCY) == 0.0
-        assert linear.derivative(OCCUPANCY).tolist() == COST
-        assert linear.observed is None
+        assert linear(OCCUPANCY) == 0.0
+        assert linear.gradient(OCCUPANCY).tolist() == COST
+        assert linear.charges(as_measure(OCCUPANCY)) == {}
 
     def test_is_a_copy_that_cannot_be_changed(self) -> None:
         table = np.array(COST)
         linear = LinearCost(table)
         table[:] = 0.0
-        derivative = linear.derivative(OCCUPANCY)
+        derivative = linear.gradient(OCCUPANCY)
         assert derivative.tolist() == COST
         with pytest.raises(ValueError, match="read-only"):
             derivative[0, 0] = 1.0
@@ -51,40 +51,40 @@ class TestTable:
 
     def test_refuses_an_occupancy_of_another_size(self) -> None:
         with pytest.raises(InvalidData, match=r"shape \(2, 2\).*shape \(1, 3\)"):
-            LinearCost(COST).value([[1.0, 0.0, 0.0]])
+            LinearCost(COST)([[1.0, 0.0, 0.0]])
         with pytest.raises(InvalidData, match=r"cost has shape \(2, 2\), .* 4 states and 3 actions"):
             LinearCost(COST).check(4, 3)
         LinearCost(COST).check(2, 2)
 
     def test_a_transposed_table_is_not_of_the_same_size(self) -> None:
         with pytest.raises(InvalidData, match=r"shape \(1, 2\) does not fit"):
-            LinearCost([[1.0, 2.0]]).value([[0.5], [0.5]])
+            LinearCost([[1.0, 2.0]])([[0.5], [0.5]])
 
 
 class TestObserved:
     def test_value_is_the_recorded_expectation_and_derivative_the_charge(self) -> None:
         measure = Measure.from_table(OCCUPANCY, {"cost": 1.5, "heat": 9.0})
         points = Points(density=np.ones(3), state_density=np.ones(3), costs={"cost": np.array([1.0, -2.0, 0.0])})
-        assert LinearCost().value(measure) == 1.5
-        assert LinearCost("heat").value(measure) == 9.0
-        assert LinearCost().derivative(measure, at=points).tolist() == [1.0, -2.0, 0.0]
+        assert LinearCost()(measure) == 1.5
+        assert LinearCost("heat")(measure) == 9.0
+        assert LinearCost().derivative(as_measure(measure), points).tolist() == [1.0, -2.0, 0.0]
 
     def test_a_missing_cost_is_an_error_and_never_zero(self) -> None:
         with pytest.raises(MissingCost, match=r"No cost 'cost' was recorded \(recorded: heat\)"):
-            LinearCost().value(Measure.from_table(OCCUPANCY, {"heat": 9.0}))
+            LinearCost()(Measure.from_table(OCCUPANCY, {"heat": 9.0}))
         with pytest.raises(MissingCost, match=r"recorded: none"):
-            LinearCost().derivative(OCCUPANCY)
+            LinearCost().gradient(OCCUPANCY)
 
     def test_a_function_is_left_to_the_wrappers(self) -> None:
         def cost(observation: int, action: int, next_observation: int) -> float:
             return 1.0
 
         linear = LinearCost(cost, limit=2.0)
-        assert linear.observed is cost
-        with pytest.raises(MissingCost, match=r"wrappers.CostConstraint.*tabulate"):
-            linear.value(OCCUPANCY)
-        named = replace(linear, cost="recorded")
-        assert (named.observed, named.limit) == ("recorded", 2.0)
+        with pytest.raises(MissingCost, match=r"CostConstraint.*tabulate"):
+            linear(OCCUPANCY)
+        named, sources = linear.observing("spin")
+        assert sources == {"spin()": cost}
+        assert (named.charges(as_measure(OCCUPANCY)), named.limit) == ({"spin()": 1.0}, 2.0)
 
     @pytest.mark.parametrize("limit", [math.nan, math.inf, None, "25"])
     def test_a_limit_that_is_no_finite_number_is_refused(self, limit: Any) -> None:

@@ -33,7 +33,7 @@ def test_value_is_the_norm_by_quadrature(periodic):
     x, width = grid(periodic)
     d, reference = Mixture(D, mass=0.8, periodic=periodic), Mixture(REFERENCE, periodic=periodic)
     difference = d.density(x[:, None]) - reference.density(x[:, None])
-    value = MixtureDistance(reference).value(measure_of(d, x, width))
+    value = MixtureDistance(reference)(measure_of(d, x, width))
     assert value == pytest.approx(math.sqrt(np.sum(difference**2) * width), rel=1e-5)
 
 
@@ -50,8 +50,8 @@ def test_derivative_is_the_slope_of_the_value_along_mixtures(periodic):
         return measure_of(Mixture(gaussians, periodic=periodic), x, width)
 
     h = 1e-4
-    slope = (functional.value(moved(h)) - functional.value(moved(-h))) / (2.0 * h)
-    derivative = functional.derivative(moved(0.0))
+    slope = (functional(moved(h)) - functional(moved(-h))) / (2.0 * h)
+    derivative = functional.gradient(moved(0.0))
     direction = towards.density(x[:, None]) - moved(0.0).points.state_density
     assert abs(slope) > 0.01
     assert np.sum(derivative * direction) * width == pytest.approx(slope, rel=1e-4)
@@ -67,9 +67,9 @@ def test_the_derivative_is_asked_for_anywhere_and_at_the_reference_is_zero():
     expected = (d.density(places) - reference.density(places)) / math.sqrt(d.squared_distance(reference))
     np.testing.assert_allclose(functional.derivative(measure, at), expected, rtol=1e-12)
     # The value of one measure is not taken for that of the next.
-    assert functional.value(measure_of(reference, x, width)) == 0.0
-    np.testing.assert_array_equal(functional.derivative(measure_of(reference, x, width)), 0.0)
-    assert functional.value(measure) == pytest.approx(math.sqrt(d.squared_distance(reference)))
+    assert functional(measure_of(reference, x, width)) == 0.0
+    np.testing.assert_array_equal(functional.gradient(measure_of(reference, x, width)), 0.0)
+    assert functional(measure) == pytest.approx(math.sqrt(d.squared_distance(reference)))
 
 
 def test_refuses_what_is_no_mixture():
@@ -77,6 +77,6 @@ def test_refuses_what_is_no_mixture():
         MixtureDistance(np.ones((2, 2)))
     density = np.ones(3)
     samples = Measure(points=Points(density=density, state_density=density), weights=density)
-    for use in (MixtureDistance(Mixture(D)).value, MixtureDistance(Mixture(D)).derivative):
+    for use in (MixtureDistance(Mixture(D)), MixtureDistance(Mixture(D)).gradient):
         with pytest.raises(UnsupportedSpace, match="GaussianMixture"):
             use(samples)

@@ -148,7 +148,7 @@ class TestDegenerateData:
             assert not np.isnan(log_prob).any()
             assert np.isfinite(log_prob[: len(batch.observations)]).all()
             assert np.isfinite(Entropy().value(fitted.measure()))
-            assert np.isfinite(Entropy(over="state").derivative(fitted.measure())).all()
+            assert np.isfinite(Entropy(over="state").gradient(fitted.measure())).all()
         return fitted
 
     @pytest.mark.parametrize("periodic", [(), (0,)])
@@ -322,7 +322,7 @@ class TestFunctionals:
         exact = 0.5 * math.log(np.linalg.det(2.0 * np.pi * np.e * covariance))
         assert Entropy().value(fitted.measure()) == pytest.approx(exact, abs=0.02)
         # ∂H/∂λ = -log λ - 1, whose mean is H - 1.
-        derivative = Entropy().derivative(fitted.measure())
+        derivative = Entropy().gradient(fitted.measure())
         assert derivative.mean() == pytest.approx(exact - 1.0, abs=0.02)
 
     @pytest.mark.parametrize("unit", [1e-6, 1e6])
@@ -337,7 +337,7 @@ class TestFunctionals:
         for entropy in (Entropy(), Entropy(over="state")):
             plain, scaled = map(entropy.value, measures)
             assert scaled == pytest.approx(plain + 2.0 * math.log(unit), abs=1e-6)
-            plain_r, scaled_r = map(entropy.derivative, measures)
+            plain_r, scaled_r = map(entropy.gradient, measures)
             np.testing.assert_allclose(scaled_r - scaled_r[0], plain_r - plain_r[0], atol=1e-6)
 
     def test_divergence_of_two_gaussians(self) -> None:
@@ -367,7 +367,7 @@ class TestFunctionals:
         fitted, covariance = self.gaussian()
         cost = LinearCost("cost", limit=1.0)
         assert cost.value(fitted.measure()) == pytest.approx(covariance[0, 0], rel=0.03)
-        np.testing.assert_array_equal(cost.derivative(fitted.measure()), fitted.measure().points.costs["cost"])
+        np.testing.assert_array_equal(cost.gradient(fitted.measure()), fitted.measure().points.costs["cost"])
 
     def test_derivative_of_the_entropy_by_finite_differences(self) -> None:
         # λ + ε (δ - λ) among its own samples: move weight onto one of two halves, the density with it.
@@ -382,7 +382,7 @@ class TestFunctionals:
             return entropy.value(Measure(points=Points(density=moved, state_density=moved), weights=moved * volume))
 
         slope = (at(step) - at(-step)) / (2.0 * step)
-        derivative = entropy.derivative(Measure(points=points, weights=weights))
+        derivative = entropy.gradient(Measure(points=points, weights=weights))
         assert slope == pytest.approx(float(np.sum(derivative * direction * volume)), rel=1e-6)
 
 

@@ -45,7 +45,7 @@ class RandomProblem:
         }
         chosen = rng.permutation(list(candidates))[: int(rng.integers(0, 4))]
         constraints = {
-            str(name): replace(candidates[name], limit=candidates[name].value(witness) + 0.02 * rng.random())
+            str(name): replace(candidates[name], limit=candidates[name](witness) + 0.02 * rng.random())
             for name in chosen
         }
         return cls(mdp, constraints)
@@ -57,12 +57,12 @@ class RandomProblem:
 
         def gradient(theta: FloatArray, functional: Functional) -> FloatArray:
             policy = softmax(theta.reshape(shape), axis=1)
-            slope = functional.derivative(np.maximum(mdp.occupancy(policy), 1e-300))
+            slope = functional.gradient(np.maximum(mdp.occupancy(policy), 1e-300))
             by_policy = mdp.policy_gradient(policy, np.where(mdp.reachable[:, None], slope, 0.0))
             return (policy * (by_policy - (policy * by_policy).sum(axis=1, keepdims=True))).ravel()
 
         def value(theta: FloatArray, functional: Functional) -> float:
-            return functional.value(mdp.occupancy(softmax(theta.reshape(shape), axis=1)))
+            return functional(mdp.occupancy(softmax(theta.reshape(shape), axis=1)))
 
         rules = [
             {

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
 from constrained_maxent.errors import InvalidSetting, NonFiniteValue
-from constrained_maxent.functionals import Entropy, Functional, KLDivergence, L2Distance, LinearCost
+from constrained_maxent.functionals import Entropy, Functional, KLDivergence, L2Distance, LinearCost, Majorant
 from constrained_maxent.oracle import TabularMDP
-from constrained_maxent.oracle.bound import Majorant, best_return, majorant, potential_bound, reward_bound
+from constrained_maxent.oracle.bound import lagrangian_majorant, potential_bound, reward_bound
+from constrained_maxent.oracle.planning import best_return
 from constrained_maxent.oracle.program import OccupancyProgram
 from constrained_maxent.penalties import Exact, Lagrangian, Penalty, Quadratic
 
@@ -31,8 +32,8 @@ def evaluate(bound: Majorant, occupancy: np.ndarray, added: np.ndarray | float =
     return (
         bound.constant
         + float(np.sum(reward * occupancy))
-        + bound.temperature * entropy.value(occupancy)
-        + bound.state_temperature * states.value(occupancy)
+        + bound.temperature * entropy(occupancy)
+        + bound.state_temperature * states(occupancy)
     )
 
 
@@ -63,26 +64,28 @@ class Case:
         drawn = {name: kinds[rng.integers(3)] for name in self.constraints}
         self.penalties: dict[str, Penalty] = {name: kind for name, kind in drawn.items() if kind is not None}
         self.multipliers = {name: float(rng.exponential()) for name in self.constraints}
-        self.directions = {"l2": rng.normal(size=self.shape)}
+        self.point = reference
+        self.direction = rng.normal(size=self.shape)
 
     def occupancy(self) -> np.ndarray:
         size = self.shape[0] if self.mdp.horizon is None else (self.mdp.horizon, self.shape[0])
         return self.mdp.occupancy(self.rng.dirichlet(np.ones(self.shape[1]), size=size))
 
     def majorant(self) -> Majorant:
-        return majorant(
+        distance = self.constraints.get("l2")
+        return lagrangian_majorant(
             self.objective,
             self.constraints,
             self.multipliers,
-            self.shape,
+            self.point,
             penalties=self.penalties,
-            directions=self.directions,
+            subgradients={} if distance is None else {"l2": {id(distance): self.direction}},
         )
 
     def lagrangian(self, occupancy: np.ndarray) -> float:
-        value = self.objective.value(occupancy)
+        value = self.objective(occupancy)
         for name, functional in self.constraints.items():
-            residual = functional.value(occupancy) - functional.limit
+            residual = functional(occupancy) - functional.limit
             if name in self.penalties:
                 value -= self.penalties[name].value(residual)
             else:
@@ -108,9 +111,9 @@ class TestMajorant:
         case.penalties = {name: kind for name, kind in case.penalties.items() if isinstance(kind, Quadratic)}
         for name, penalty in case.penalties.items():
             functional = case.constraints[name]
-            case.multipliers[name] = penalty.slope(functional.value(point) - functional.limit)
+            case.multipliers[name] = penalty.slope(functional(point) - functional.limit)
         if "l2" in case.constraints:
-            case.directions = {"l2": case.constraints["l2"].derivative(point)}
+            case.direction = case.constraints["l2"].gradient(point)
         assert evaluate(case.majorant(), point) == pytest.approx(case.lagrangian(point), rel=1e-9, abs=1e-9)
 
     @few
@@ -143,13 +146,9 @@ class TestMajorant:
         assert bound.supremum(np.full((1, 2), 1e-9)) == math.inf
 
     def test_what_has_no_bound_is_refused(self) -> None:
-        cost, shape = LinearCost([[1.0]]), (1, 1)
-        with pytest.raises(InvalidSetting, match="objective cannot be a KLDivergence"):
-            majorant(KLDivergence([[1.0]]), {}, {}, shape)
-        with pytest.raises(InvalidSetting, match="Entropy has no bound"):
-            majorant(Entropy(), {"c": Entropy()}, {"c": 1.0}, shape)
-        with pytest.raises(InvalidSetting, match="Lagrangian changes"):
-            majorant(Entropy(), {"c": cost}, {"c": 1.0}, shape, penalties={"c": Lagrangian(0.1)})
+        cost, point = LinearCost([[1.0]]), np.ones((1, 1))
+        with pytest.raises(InvalidSetting, match="Lagrangian"):
+            lagrangian_majorant(Entropy(), {"c": cost}, {"c": 1.0}, point, penalties={"c": Lagrangian(0.1)})
 
 
 class TestBounds:
@@ -175,23 +174,23 @@ class TestBounds:
         mdp = TabularMDP.random(3, 2, seed=seed, discount=0.8, horizon=horizon)
         entropy = Entropy(smoothing=0.0)
         program = OccupancyProgram.of(mdp, "normalized")
-        cp.Problem(cp.Maximize(program.goal(entropy)), program.flow).solve(
+        cp.Problem(cp.Maximize(program.express(entropy, program.view())), program.flow).solve(
             solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10
         )
         occupancy = mdp.occupancy(program.policy())
-        bound = majorant(entropy, {}, {}, (3, 2))
+        bound = lagrangian_majorant(entropy, {}, {}, np.zeros((3, 2)))
         # Of first order in what the gradient lacks, which is a logarithm: 1e-10 of mass may be 1e-5 of it.
-        upper = reward_bound(mdp, bound, entropy.derivative(np.maximum(occupancy, 1e-12)))
-        assert upper == pytest.approx(entropy.value(occupancy), abs=1e-3)
-        assert program.bound(bound) == pytest.approx(entropy.value(occupancy), abs=1e-7)
+        upper = reward_bound(mdp, bound, entropy.gradient(np.maximum(occupancy, 1e-12)))
+        assert upper == pytest.approx(entropy(occupancy), abs=1e-3)
+        assert program.bound(bound) == pytest.approx(entropy(occupancy), abs=1e-7)
 
     @pytest.mark.parametrize("horizon", [None, 4])
     def test_wrong_dual_values_only_loosen_the_bound(self, horizon: int | None) -> None:
         mdp = TabularMDP.random(4, 3, seed=3, discount=0.8, horizon=horizon)
         entropy, rng = Entropy(smoothing=0.0), np.random.default_rng(0)
         program = OccupancyProgram.of(mdp, "normalized")
-        best = cp.Problem(cp.Maximize(program.goal(entropy)), program.flow).solve(solver=cp.CLARABEL)
-        bound = majorant(entropy, {}, {}, (4, 3))
+        best = cp.Problem(cp.Maximize(program.express(entropy, program.view())), program.flow).solve(solver=cp.CLARABEL)
+        bound = lagrangian_majorant(entropy, {}, {}, np.zeros((4, 3)))
         found = np.array(program.flow[-1].dual_value)
         distances = []
         for size in (1e-3, 1e-2, 1e-1, 1.0):
@@ -206,7 +205,7 @@ class TestBounds:
     def test_states_out_of_reach_do_not_matter(self) -> None:
         stay = np.eye(2)[:, None, :]
         mdp = TabularMDP.from_arrays(stay, [1.0, 0.0], discount=0.5)
-        bound = majorant(Entropy(smoothing=0.0), {}, {}, (2, 1))
+        bound = lagrangian_majorant(Entropy(smoothing=0.0), {}, {}, np.zeros((2, 1)))
         # One cell with λ = 1: the entropy is 0. V/2 + exp(−V/2 − 1) is least at V = −2, by hand: −1 + 1.
         assert potential_bound(mdp, bound, np.array([-2.0, 1e6])) == pytest.approx(0.0)
         assert reward_bound(mdp, bound, np.array([[-1.0], [math.nan]])) == pytest.approx(0.0)
@@ -214,7 +213,7 @@ class TestBounds:
     def test_potentials_are_for_infinite_horizon(self) -> None:
         mdp = TabularMDP.random(2, 2, seed=0, discount=0.9, horizon=3)
         with pytest.raises(InvalidSetting, match="infinite horizon"):
-            potential_bound(mdp, majorant(Entropy(), {}, {}, (2, 2)), np.zeros(2))
+            potential_bound(mdp, lagrangian_majorant(Entropy(), {}, {}, np.zeros((2, 2))), np.zeros(2))
 
 
 class TestBestReturn:

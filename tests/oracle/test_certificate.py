@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from constrained_maxent.agents import MixturePolicy
 from constrained_maxent.errors import InfeasibleProblem, InvalidMDP, InvalidSetting
 from constrained_maxent.functionals import Entropy, KLDivergence, L2Distance, LinearCost
-from constrained_maxent.oracle import TabularMDP, certify, slater_margin, solve
+from constrained_maxent.oracle import MixturePolicy, TabularMDP, certify, slater_margin, solve
 from constrained_maxent.penalties import Quadratic
 
 LOG2, LOG3 = math.log(2.0), math.log(3.0)

@@ -10,7 +10,7 @@ import pytest
 
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.oracle import SoftmaxPoint, Solution, TabularMDP, check_guarantees, solve
-from constrained_maxent.oracle.guarantees import fixed_penalties
+from constrained_maxent.oracle.descent_result import fixed_penalties
 from constrained_maxent.penalties import Exact, Lagrangian, Quadratic
 
 ANY = solve(TabularMDP.random(1, 1, seed=0, discount=0.5))

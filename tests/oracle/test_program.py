@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constrained_maxent.errors import InvalidData, InvalidSetting
-from constrained_maxent.functionals import Entropy, KLDivergence, L2Distance, LinearCost
+from constrained_maxent.errors import InvalidData, MissingCost, UnsupportedFunctional
+from constrained_maxent.functionals import Entropy, KLDivergence, L2Distance, LinearCost, MixtureDistance
+from constrained_maxent.occupancy import Gaussians, Mixture
 from constrained_maxent.oracle import TabularMDP
-from constrained_maxent.oracle.flow import possible_pairs
-from constrained_maxent.oracle.program import OccupancyProgram
+from constrained_maxent.oracle.program import OccupancyProgram, possible_pairs
 
 few = settings(max_examples=30, deadline=None)
 # From state 0, action 0 stays and action 1 goes to 1; from 1 both lead to 2, where one stays. 3 is out of reach.
@@ -147,12 +147,13 @@ class TestFunctionals:
         program = OccupancyProgram.of(mdp, "normalized")
         occupancy = mdp.occupancy(np.full((4, 2), 0.5))
         assign(program, occupancy)
-        value, definitions = program.express(functional)
-        for definition in definitions:
+        view = program.view()
+        value = program.express(functional, view)
+        for definition in view.definitions.values():
             (difference,) = definition.args[0].variables()
             difference.value = (occupancy - functional.table).reshape(-1) / program.unit
             assert np.abs(definition.violation()).max() <= 1e-14
-        assert float(value.value) == pytest.approx(functional.value(occupancy), rel=1e-12)
+        assert float(value.value) == pytest.approx(functional(occupancy), rel=1e-12)
 
     @pytest.mark.parametrize("over", ["state-action", "state"])
     def test_entropies(self, over: Any) -> None:
@@ -161,15 +162,24 @@ class TestFunctionals:
         assign(program, np.array([[2 / 6, 2 / 6], [1 / 12, 1 / 12], [1 / 12, 1 / 12], [0.0, 0.0]]))
         masses = [2 / 3, 1 / 6, 1 / 6]
         expected = -sum(mass * math.log(mass) for mass in masses) + (math.log(2.0) if over == "state-action" else 0.0)
-        assert float(program.goal(Entropy(over=over)).value) == pytest.approx(expected)
+        assert float(program.express(Entropy(over=over), program.view()).value) == pytest.approx(expected)
 
     def test_unknown_ones_are_refused_by_name(self) -> None:
         program = OccupancyProgram.of(line(), "normalized")
-        with pytest.raises(InvalidSetting, match="Entropy has no convex formulation"):
-            program.express(Entropy())
-        with pytest.raises(InvalidSetting, match="LinearCost has no convex formulation"):
-            program.express(LinearCost("cost"))
-        with pytest.raises(InvalidSetting, match="L2Distance is not concave"):
-            program.goal(L2Distance(self.reference))
+        with pytest.raises(UnsupportedFunctional, match="MixtureDistance has no conic"):
+            program.express(
+                MixtureDistance(Mixture(Gaussians(np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1))))), program.view()
+            )
+        with pytest.raises(MissingCost, match="cost"):
+            program.express(LinearCost("cost"), program.view())
         with pytest.raises(InvalidData, match=r"shape \(1, 2\)"):
-            program.express(LinearCost([[1.0, 2.0]]))
+            program.express(LinearCost([[1.0, 2.0]]), program.view())
+
+    def test_an_expression_of_another_curvature_than_was_said(self) -> None:
+        class Wrong(L2Distance):
+            def conic(self, occupancy: Any) -> Any:
+                return -super().conic(occupancy)
+
+        program = OccupancyProgram.of(line(), "normalized")
+        with pytest.raises(UnsupportedFunctional, match="Wrong has no convex conic form"):
+            program.express(Wrong(self.reference), program.view())

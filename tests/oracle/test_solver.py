@@ -15,8 +15,8 @@ import pytest
 from scipy.optimize import linprog
 
 from constrained_maxent.envs import SafeFrozenLake
-from constrained_maxent.errors import DuplicateName, InfeasibleProblem, InvalidData, InvalidSetting
-from constrained_maxent.functionals import Entropy, Functional, KLDivergence, L2Distance, LinearCost
+from constrained_maxent.errors import DuplicateName, InfeasibleProblem, InvalidData, InvalidSetting, MissingCost
+from constrained_maxent.functionals import Entropy, Functional, KLDivergence, L2Distance, LinearCost, Reward
 from constrained_maxent.oracle import Solution, TabularMDP, solve
 from constrained_maxent.penalties import Exact, Lagrangian, Quadratic
 
@@ -93,7 +93,7 @@ class TestPaperGrid:
         # The policy, one table per time step, is worth what is reported.
         occupancy = mdp.occupancy(best.policy, scale="truncated")
         assert best.policy.shape == (25, 36, 4)
-        assert Entropy(smoothing=0.0).value(occupancy) == pytest.approx(entropy, rel=1e-3)
+        assert Entropy(smoothing=0.0)(occupancy) == pytest.approx(entropy, rel=1e-3)
 
     def test_finite_horizon_without_constraint(self, lake: Any) -> None:
         mdp, table = lake(0.99, 25)
@@ -193,7 +193,7 @@ class TestByHand:
         reference = bandit(3).occupancy([[0.5, 0.3, 0.2]])
         best = solve(bandit(3), None, {"l2": L2Distance(reference, limit=limit)})
         assert best.status == "optimal"
-        assert best.value == pytest.approx(Entropy(smoothing=0.0).value(reference), abs=2.0 * limit + 1e-7)
+        assert best.value == pytest.approx(Entropy(smoothing=0.0)(reference), abs=2.0 * limit + 1e-7)
         assert abs(best.gap) <= 1e-7
 
     def test_quadratic_penalty(self) -> None:
@@ -256,7 +256,7 @@ class TestByHand:
             "l2": L2Distance(reference, limit=-100.0),
         }
         bought = solve(mdp, None, free, penalties={name: Exact(price) for name, price in prices.items()}).occupancy
-        limits = {name: functional.value(bought) for name, functional in free.items()}
+        limits = {name: functional(bought) for name, functional in free.items()}
 
         def optimum(**changed: float) -> Solution:
             limit = {**limits, **changed}
@@ -289,11 +289,11 @@ class TestByHand:
     def test_finite_horizon_is_an_upper_bound_for_stationary_policies(self) -> None:
         mdp, rng = ring(discount=1.0, horizon=6), np.random.default_rng(0)
         best, entropy = solve(mdp), Entropy(smoothing=0.0)
-        assert entropy.value(mdp.occupancy(best.policy)) == pytest.approx(best.value)
+        assert entropy(mdp.occupancy(best.policy)) == pytest.approx(best.value)
         for concentration in (0.1, 1.0, 10.0):
             for _ in range(30):
                 policy = rng.dirichlet(np.full(3, concentration), size=6)
-                assert entropy.value(mdp.occupancy(policy)) <= best.value
+                assert entropy(mdp.occupancy(policy)) <= best.value
 
     def test_smoothing_is_taken_as_zero(self) -> None:
         reference = [[0.9, 0.1]]
@@ -505,18 +505,21 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"objective": KLDivergence([[0.5, 0.5]])}, "not concave"),
-            ({"constraints": [Entropy(limit=1.0)]}, "Entropy has no convex formulation"),
-            ({"constraints": [LinearCost("cost")]}, "LinearCost with a table"),
-            ({"objective": LinearCost("cost")}, "LinearCost"),
-            ({"equalities": [L2Distance([[0.5, 0.5]])]}, "Only linear"),
-            ({"constraints": {"c": cost}, "penalties": {"d": Quadratic(1.0)}}, "no constraint d"),
-            ({"constraints": {"c": cost}, "penalties": {"c": Lagrangian(0.1)}}, "Lagrangian changes"),
+            ({"objective": KLDivergence([[0.5, 0.5]])}, "KLDivergence has no curvature 'concave'.*'objective'"),
+            ({"constraints": {"c": Entropy(limit=1.0)}}, "Entropy has no curvature 'convex'.*'c'"),
+            ({"equalities": {"e": L2Distance([[0.5, 0.5]])}}, "L2Distance has no curvature 'affine'.*'e'"),
+            ({"constraints": {"c": cost}, "penalties": {"d": Quadratic(1.0)}}, "constraint d"),
+            ({"constraints": {"c": cost}, "penalties": {"c": Lagrangian(0.1)}}, "Lagrangian"),
             ({"scale": "paper"}, "scale"),
         ],
     )
     def test_settings(self, options: dict[str, Any], message: str) -> None:
         with pytest.raises(InvalidSetting, match=message):
+            solve(bandit(), **options)
+
+    @pytest.mark.parametrize("options", [{"constraints": [LinearCost("cost")]}, {"objective": Reward()}], ids=str)
+    def test_what_is_known_step_by_step_only(self, options: dict[str, Any]) -> None:
+        with pytest.raises(MissingCost):
             solve(bandit(), **options)
 
     def test_names(self) -> None:

@@ -30,7 +30,7 @@ class TestGrid:
         mdp, cost = grid()
         optima = best_stationary(mdp, scale="truncated", starts=3, seed=0)
         assert [optimum.value for optimum in optima] == pytest.approx([38.8427] * 3, rel=1e-5)
-        spent = cost.value(mdp.occupancy(optima[0].policy, scale="truncated"))
+        spent = cost(mdp.occupancy(optima[0].policy, scale="truncated"))
         assert spent == pytest.approx(123.874, rel=1e-3)
 
     def test_without_cost(self) -> None:

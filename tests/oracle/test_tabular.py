@@ -191,7 +191,7 @@ class TestConstruction:
 
     def test_arrays_are_read_only_copies(self) -> None:
         transition, initial = csr_array(CHAIN.reshape(4, 2)), np.array([1.0, 0.0])
-        mdp = TabularMDP.from_arrays(transition, initial, discount=0.5)
+        mdp = TabularMDP.from_arrays(transition, initial, discount=0.5, reward=np.ones((2, 2)))
         initial[:], transition.data[:] = 0.5, 0.25
         assert mdp.initial.tolist() == [1.0, 0.0]
         np.testing.assert_array_equal(mdp.transition.toarray(), CHAIN.reshape(4, 2))

@@ -141,10 +141,10 @@ class TestFunctionals:
         def penalized_gradient(occupancy: np.ndarray) -> np.ndarray:
             violation = float(np.sum(cost * occupancy)) - limit
             assert abs(violation) <= largest + 1e-12
-            return -entropy.derivative(occupancy) + Quadratic(beta).slope(violation) * cost
+            return -entropy.gradient(occupancy) + Quadratic(beta).slope(violation) * cost
 
         first, second = (rng.dirichlet(np.full(cost.size, 0.3)).reshape(shape) * mass(mdp) for _ in range(2))
-        for gradient_of, bound in ((entropy.derivative, objective), (penalized_gradient, penalized)):
+        for gradient_of, bound in ((entropy.gradient, objective), (penalized_gradient, penalized)):
             here, there = gradient_of(first), gradient_of(second)
             assert np.abs(here).max() <= bound.ell + 1e-9
             assert np.linalg.norm(here) <= bound.ell_2 + 1e-9
@@ -155,9 +155,9 @@ class TestFunctionals:
     def test_entropy_bounds_are_reached(self) -> None:
         table, sigma = np.array([[0.0, 1.0]]), 1e-3
         bound = theory.entropy_constants(sigma, n_cells=2)
-        assert np.abs(Entropy(smoothing=sigma).derivative(table)).max() == pytest.approx(bound.ell)
+        assert np.abs(Entropy(smoothing=sigma).gradient(table)).max() == pytest.approx(bound.ell)
         nudged = table + np.array([[1e-8, 0.0]])
-        change = Entropy(smoothing=sigma).derivative(nudged) - Entropy(smoothing=sigma).derivative(table)
+        change = Entropy(smoothing=sigma).gradient(nudged) - Entropy(smoothing=sigma).gradient(table)
         assert abs(change[0, 0]) / 1e-8 == pytest.approx(bound.L, rel=1e-4)
 
     @given(factor=st.floats(0.01, 1.0), seed=seeds)
@@ -165,7 +165,7 @@ class TestFunctionals:
     def test_rescaled_is_the_functional_of_a_scaled_table(self, factor: float, seed: int) -> None:
         table = np.random.default_rng(seed).dirichlet(np.ones(6)).reshape(3, 2) / factor
         bound = theory.entropy_constants(0.1, n_cells=6).rescaled(factor)
-        assert np.abs(factor * Entropy(smoothing=0.1).derivative(factor * table)).max() <= bound.ell + 1e-12
+        assert np.abs(factor * Entropy(smoothing=0.1).gradient(factor * table)).max() <= bound.ell + 1e-12
 
 
 class TestParametrization:
@@ -192,7 +192,7 @@ class TestParametrization:
         here, there = (mdp.occupancy(softmax(theta), scale="truncated") for theta in (first, second))
         assert np.abs(here - there).sum() <= theory.occupancy_lipschitz(mdp.discount) * distance
 
-        slopes = [gradient(mdp, theta, entropy.derivative(o)) for theta, o in ((first, here), (second, there))]
+        slopes = [gradient(mdp, theta, entropy.gradient(o)) for theta, o in ((first, here), (second, there))]
         assert np.linalg.norm(slopes[0]) <= theory.gradient_bound(bound, mdp.discount)
         assert np.linalg.norm(slopes[0] - slopes[1]) <= theory.gradient_lipschitz(bound, mdp.discount) * distance
 
@@ -307,7 +307,7 @@ class TestEstimator:
         slopes = []
         for problem_ in (mdp, dataclasses.replace(mdp, horizon=horizon)):
             occupancy = problem_.occupancy(softmax(theta), scale="truncated")
-            slopes.append(gradient(problem_, theta, entropy.derivative(occupancy)))
+            slopes.append(gradient(problem_, theta, entropy.gradient(occupancy)))
         assert np.linalg.norm(slopes[0] - slopes[1]) <= theory.truncation_bias(bound, mdp.discount, horizon) + 1e-12
 
     @pytest.mark.parametrize(("discount", "horizon"), [(0.5, 6), (0.9, 12), (0.9, 40)])
@@ -324,11 +324,11 @@ class TestEstimator:
         # The occupancy: unbiased, and E‖λ̂ − λ_H‖₁ from batches of 4.
         np.testing.assert_allclose(episodes.mean(axis=0), exact, atol=0.05 * mass(mdp))
         batches = episodes.reshape(500, 4, 3, 2).mean(axis=1)
-        rewards = entropy.derivative(exact)
+        rewards = entropy.gradient(exact)
         errors = np.abs(batches - exact).sum(axis=(1, 2))
         assert math.sqrt((errors**2).mean()) <= math.sqrt(6.0) * mass(mdp) / math.sqrt(4.0)
         # The estimated pseudo-rewards move the expected gradient by no more than D_ĝ / √4.
-        shifts = [np.linalg.norm(gradient(mdp, theta, entropy.derivative(b) - rewards)) for b in batches[:200]]
+        shifts = [np.linalg.norm(gradient(mdp, theta, entropy.gradient(b) - rewards)) for b in batches[:200]]
         allowed = theory.occupancy_constant(bound, discount, n_states=3, n_actions=2) / 2.0
         assert math.sqrt(np.mean(np.square(shifts))) <= allowed
         # The gradient of one episode, given pseudo-rewards as large as they can be: unbiased, bounded, of spread σ_H.

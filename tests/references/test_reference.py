@@ -108,7 +108,7 @@ class TestDivergence:
         of_states = imitation(Reference(self.REFERENCE.states), "kl", 1.0)
         assert of_states.value(measure) == pytest.approx(states, rel=1e-6)
         expected = norm.logpdf(self.S) - norm.logpdf(self.S, 0.5, np.sqrt(2.0)) + 1.0
-        np.testing.assert_allclose(of_states.derivative(measure)[::121], expected, rtol=1e-5, atol=1e-8)
+        np.testing.assert_allclose(of_states.gradient(measure)[::121], expected, rtol=1e-5, atol=1e-8)
 
     @pytest.mark.parametrize("over", ["state-action", "state"])
     def test_derivative_is_the_slope_of_the_value(self, over):
@@ -116,7 +116,7 @@ class TestDivergence:
         kl = imitation(reference, "kl", 1.0)
         density = self.density()
         rng, h = np.random.default_rng(1), 1e-5
-        derivative = kl.derivative(self.measure(density))
+        derivative = kl.gradient(self.measure(density))
         for _ in range(3):
             direction = density * rng.uniform(-1.0, 1.0, density.shape)
             ahead, behind = (kl.value(self.measure(density + sign * h * direction)) for sign in (1.0, -1.0))
@@ -138,7 +138,7 @@ class TestDivergence:
         far = Points(density=np.ones(1), state_density=np.ones(1), states=np.full((1, 1), 1e3),
                      observations=np.ones((1, 1)), actions=np.ones((1, 1)))  # fmt: skip
         assert kl.value(Measure(points=far, weights=np.ones(1))) == pytest.approx(-np.log(DENSITY_SMOOTHING))
-        assert np.isfinite(kl.derivative(Measure(points=far, weights=np.ones(1)))).all()
+        assert np.isfinite(kl.gradient(Measure(points=far, weights=np.ones(1)))).all()
 
     def test_over_states_needs_a_function(self):
         with pytest.raises(InvalidSetting, match="as a function"):

@@ -1,23 +1,21 @@
-"""What makes arrays a Markov decision process, a policy or a reward."""
+"""What makes arrays, or a table in Gymnasium's format, a Markov decision process; and policies and rewards of one."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array
 
 from constrained_maxent.errors import InvalidMDP, NonFiniteValue
 from constrained_maxent.types import FloatArray, as_array
 
-if TYPE_CHECKING:
-    from constrained_maxent.oracle.tabular import TabularMDP
-
 MODEL_TOLERANCE = 1e-9
 """How far from 1 the sum of a distribution of the model may be."""
+
 POLICY_TOLERANCE = 1e-6
-"""The same of a policy: many come out of float32 networks, whose softmax sums to 1 no closer than this."""
+"""How far from 1 a row of a policy may sum: many come out of float32 networks, whose softmax is no closer."""
 
 
 def canonical(matrix: Any) -> csr_array:
@@ -70,23 +68,27 @@ def require_distributions(what: str, probabilities: FloatArray, totals: FloatArr
         raise InvalidMDP(f"{what} must sum to 1, but at index {first} it sums to {float(totals[first])!r}.")
 
 
-def require_policy(mdp: TabularMDP, policy: ArrayLike) -> FloatArray:
+def require_policy(policy: ArrayLike, shape: tuple[int, int], horizon: int | None) -> FloatArray:
     """A policy of an MDP as float64, stationary or, at finite horizon, one per time step.
+
+    Args:
+        policy: π(a|s).
+        shape: ``(n_states, n_actions)``.
+        horizon: of the MDP [steps].
 
     Raises:
         InvalidMDP: the policy has another shape, a negative entry, or a row that does not sum to 1.
         NonFiniteValue: it has an entry that is NaN or infinite.
     """
     table = as_array("policy", policy, np.float64)
-    stationary = (mdp.n_states, mdp.n_actions)
-    shapes = [stationary] if mdp.horizon is None else [stationary, (mdp.horizon, *stationary)]
+    shapes = [shape] if horizon is None else [shape, (horizon, *shape)]
     if table.shape not in shapes:
         raise InvalidMDP(f"policy has shape {table.shape}, expected {' or '.join(map(str, shapes))}.")
     require_distributions("policy", table, table.sum(axis=-1), POLICY_TOLERANCE)
     return table
 
 
-def require_reward(mdp: TabularMDP, reward: ArrayLike) -> FloatArray:
+def require_reward(reward: ArrayLike, shape: tuple[int, int]) -> FloatArray:
     """A reward of each state-action pair of an MDP, as float64.
 
     Raises:
@@ -94,8 +96,43 @@ def require_reward(mdp: TabularMDP, reward: ArrayLike) -> FloatArray:
         NonFiniteValue: it has an entry that is NaN or infinite.
     """
     table = as_array("reward", reward, np.float64)
-    if table.shape != mdp.reward.shape:
-        raise InvalidMDP(f"reward has shape {table.shape}, expected (n_states, n_actions) = {mdp.reward.shape}.")
+    if table.shape != shape:
+        raise InvalidMDP(f"reward has shape {table.shape}, expected (n_states, n_actions) = {shape}.")
     if not np.isfinite(table).all():
         raise NonFiniteValue("reward has an entry that is NaN or infinite.")
     return table
+
+
+def split_outcomes(outcomes: coo_array, ends: NDArray[np.bool_]) -> tuple[csr_array, csr_array]:
+    """The outcomes with which an episode goes on, and those with which it ends: ``ends`` has one entry for each."""
+    data, row, col = outcomes.data, outcomes.row, outcomes.col
+    going_on, ending = (csr_array((data[kept], (row[kept], col[kept])), shape=outcomes.shape) for kept in (~ends, ends))
+    return going_on, ending
+
+
+def read_toy_text(table: Any, n_states: int) -> tuple[csr_array, csr_array, FloatArray]:
+    """Read ``P`` of Gymnasium's toy-text environments: probabilities of going on and of ending, and mean rewards.
+
+    Raises:
+        InvalidMDP: it has another form.
+    """
+    try:
+        n_actions = max(len(table[state]) for state in range(len(table)))
+        flat = [
+            (state * n_actions + action, *outcome)
+            for state in range(len(table))
+            for action in range(n_actions)
+            for outcome in table[state][action]
+        ]
+        pair, probability, successor, reward, ended = np.array(flat, dtype=np.float64).reshape(-1, 5).T
+        coordinates = (pair.astype(np.intp), successor.astype(np.intp))
+        outcomes = coo_array((probability, coordinates), shape=(n_states * n_actions, n_states))
+        transition, ending = split_outcomes(outcomes, ended.astype(np.bool_))
+        expected_reward = np.zeros(n_states * n_actions)
+        np.add.at(expected_reward, coordinates[0], probability * reward)
+    except (LookupError, TypeError, ValueError) as error:
+        raise InvalidMDP(
+            f"P must be {{s: {{a: [(probability, s', reward, terminated), ...]}}}} over the {n_states} states "
+            f"of initial_state_distrib, with the same actions in each: {error!r}."
+        ) from error
+    return transition, ending, expected_reward.reshape(n_states, n_actions)

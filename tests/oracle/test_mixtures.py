@@ -1,17 +1,14 @@
-"""Frank–Wolfe against the global optimum, and its planner against enumeration."""
+"""Frank–Wolfe against the global optimum, its planner against enumeration, and mixtures: one draw for each episode."""
 
-from dataclasses import replace
 from itertools import product
 
 import gymnasium as gym
 import numpy as np
 import pytest
 
-from constrained_maxent.agents import frank_wolfe
-from constrained_maxent.errors import InvalidData, InvalidSetting
+from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
 from constrained_maxent.functionals import Entropy, LinearCost
-from constrained_maxent.oracle import TabularMDP, solve
-from constrained_maxent.oracle.frank_wolfe import plan
+from constrained_maxent.oracle import MixturePolicy, TabularMDP, frank_wolfe, plan, solve
 from constrained_maxent.penalties import Lagrangian, Quadratic
 from constrained_maxent.problem import Constraint
 
@@ -45,7 +42,6 @@ def test_reaches_the_oracle_s_optimum(mdp, cost):
     assert result.constraints["cost"] == pytest.approx(multiplier / (2 * BETA), abs=2e-4)
     assert result.objective == pytest.approx(best.value + multiplier**2 / (2 * BETA), abs=1e-3)
     assert result.gaps[-1] < 1e-3
-    assert result.transitions == 0
 
 
 def test_the_gap_bounds_what_is_missing(mdp):
@@ -68,7 +64,7 @@ def test_the_mixture_s_occupancy_is_the_mean_of_its_policies(mdp, cost):
     result = frank_wolfe(mdp, constraints={"cost": Constraint(cost, Quadratic(BETA))}, iterations=20)
     mean = sum(w * mdp.occupancy(pi) for w, pi in zip(result.mixture.weights, result.mixture.policies, strict=True))
     np.testing.assert_allclose(result.occupancy, mean)
-    assert result.objective == pytest.approx(Entropy().value(mean))
+    assert result.objective == pytest.approx(Entropy()(mean))
     assert len({policy.tobytes() for policy in result.mixture.policies}) == len(result.mixture)
 
 
@@ -92,32 +88,6 @@ def test_planner_within_a_horizon_against_all_deterministic_policies(scale):
     assert float((found * reward).sum()) == pytest.approx(best)
 
 
-def test_sampled_densities():
-    """2000 episodes for each policy: near the optimum, from counts alone, and the same for the same seed. Episodes end
-    early here, in state 3."""
-    rng = np.random.default_rng(1)
-    mdp = TabularMDP.from_arrays(
-        rng.dirichlet(np.ones(4), size=(4, 2)), [0.5, 0.5, 0.0, 0.0], discount=0.9, horizon=8, terminal=[3]
-    )
-    results = [frank_wolfe(mdp, iterations=60, episodes=2000, seed=seed) for seed in (0, 0, 1)]
-    best = solve(mdp).value
-    assert all(best - 0.02 < result.objective <= best + 1e-4 for result in results)
-    assert results[0].objective == results[1].objective != results[2].objective
-    # Steps: each policy's expected length, 2000 times; within 2 % in the mean over 61 policies.
-    lengths = replace(mdp, discount=1.0)
-    uniform = lengths.occupancy(np.full((4, 2), 0.5), scale="truncated").sum()
-    one = frank_wolfe(mdp, iterations=1, episodes=20_000, tolerance=1e6)
-    assert one.transitions > 0
-    assert 0.9 * uniform < one.transitions / 20_000 - _expected_length(lengths, mdp, one) < 1.1 * uniform
-
-
-def _expected_length(lengths, mdp, result):
-    """Of the planner's policy for the uniform policy's slope, whose density the first iteration samples as well."""
-    assert len(result.mixture) == 1
-    slope = Entropy().derivative(mdp.occupancy(np.full((4, 2), 0.5))).reshape(4, 2)
-    return lengths.occupancy(plan(mdp, slope), scale="truncated").sum()
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -125,8 +95,6 @@ def _expected_length(lengths, mdp, result):
         {"iterations": 1.5},
         {"tolerance": -1.0},
         {"steps": "newton"},
-        {"episodes": 0},
-        {"episodes": 10},  # no horizon
         {"objective": Entropy(smoothing=0.0)},
         {"constraints": {"cost": Constraint(LinearCost(np.zeros((5, 3))), Lagrangian(0.1))}},
     ],
@@ -142,34 +110,12 @@ def test_a_cost_of_another_size(mdp):
         frank_wolfe(mdp, constraints={"cost": Constraint(LinearCost([[1.0]]), Quadratic(1.0))})
 
 
-@pytest.mark.parametrize(("steps", "episodes"), [("line-search", 5), ("line-search", 50), ("open-loop", 5)])
-def test_noise_ends_no_sampled_run(steps, episodes):
-    """The estimate of the gap is below 0 in some iterations, long before the last; what is found is no worse for it."""
-    mdp = TabularMDP.random(5, 3, seed=1, discount=0.9, branching=3, horizon=10)
-    result = frank_wolfe(mdp, iterations=80, episodes=episodes, steps=steps)
-    assert len(result.gaps) == 80
-    assert result.gaps[:40].min() < 0.0
-    assert result.transitions == 81 * episodes * 10  # no episode ends early here
-    # Of 80 policies as good as the planner's, what noise leaves: the best value, within a share that episodes set.
-    assert result.objective > solve(mdp).value - {5: 0.1, 50: 0.05}[episodes]
-
-
-def test_a_sampled_run_stops_at_a_tolerance_that_was_asked_for():
-    mdp = TabularMDP.random(5, 3, seed=1, discount=0.9, branching=3, horizon=10)
-    result = frank_wolfe(mdp, iterations=80, episodes=50, tolerance=0.05)
-    assert len(result.gaps) < 80
-    assert result.gaps[-1] <= 0.05 < result.gaps[:-1].min()
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
         {"iterations": "x"},
         {"iterations": None},
         {"tolerance": "x"},
-        {"episodes": "x"},
-        {"seed": "x"},
-        {"seed": None},
         {"objective": "entropy"},
         {"constraints": [1]},
         {"constraints": {"cost": LinearCost(np.zeros((5, 3)))}},
@@ -185,3 +131,45 @@ def test_settings_of_another_kind(mdp, wrong):
 def test_an_environment_is_no_mdp():
     with pytest.raises(InvalidSetting, match=r"TabularMDP\.from_env"):
         frank_wolfe(gym.make("SafeFrozenLake-v0"))
+
+
+LEFT, RIGHT = [[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]
+
+
+def test_it_says_that_it_is_no_single_policy():
+    assert MixturePolicy([LEFT], [1.0]).is_single_policy is False
+
+
+def test_one_draw_for_each_episode_with_the_right_frequencies():
+    """1000 episodes with probability 0.3 for right: within 5 standard deviations of 300."""
+    rng, mixture = np.random.default_rng(0), MixturePolicy([LEFT, RIGHT], [0.7, 0.3])
+    episodes = []
+    for _ in range(1000):
+        episode = mixture.start_episode(rng)
+        episodes.append([episode.act(state) for state in (0, 1, 0)])
+    assert {tuple(actions) for actions in episodes} == {(0, 0, 0), (1, 1, 1)}
+    assert abs(np.sum(episodes) / 3 - 300) < 5 * np.sqrt(1000 * 0.3 * 0.7)
+
+
+def test_policies_of_time_follow_it_and_end_with_it():
+    episode = MixturePolicy([[LEFT, RIGHT, LEFT]], [1.0]).start_episode(np.random.default_rng(0))
+    assert [episode.act(0) for _ in range(3)] == [0, 1, 0]
+    with pytest.raises(InvalidSetting, match="3 time steps"):
+        episode.act(0)
+
+
+@pytest.mark.parametrize(
+    ("policies", "weights", "error"),
+    [
+        ([], [], InvalidData),
+        ([LEFT], [0.5, 0.5], InvalidData),
+        ([LEFT, RIGHT], [0.5, 0.4], InvalidData),
+        ([LEFT, RIGHT], [1.5, -0.5], InvalidData),
+        ([[[0.5, 0.4]]], [1.0], InvalidData),
+        ([[[np.nan, 1.0]]], [1.0], NonFiniteValue),
+    ],
+    ids=["none", "more weights", "weights below 1", "negative", "no distribution", "nan"],
+)
+def test_what_is_no_mixture(policies, weights, error):
+    with pytest.raises(error):
+        MixturePolicy(policies, weights)
