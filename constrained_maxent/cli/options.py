@@ -39,11 +39,11 @@ def _described(info: StructTypeInfo) -> StructConstructorSpec | None:
         return StructConstructorSpec(instantiate=dict, fields=info.type.fields)
     if not is_dataclass(info.type) or info.type in _being_described:
         return None
-    if not hasattr(info.type, "GROUPS"):
+    groups: Mapping[str, tuple[str, ...]] | None = getattr(info.type, "GROUPS", None)
+    if groups is None:
         spec = _own(info.type, info)
         return replace(spec, fields=tuple(map(_unhinted, spec.fields)))
     flat = _flatten(info.type)
-    groups: Mapping[str, tuple[str, ...]] = info.type.GROUPS
     grouped = [
         StructFieldSpec(
             name=title,

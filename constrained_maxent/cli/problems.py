@@ -80,15 +80,12 @@ class Solve:
 
     def run(self, given: frozenset[str]) -> int:
         """The exit code."""
-        # Imported late: the convex solver would slow down every other command.
-        from constrained_maxent.evaluation.optimum import optimum
-
         problem, desc = self.problem.read()
         if self.figure is not None and desc is None:
             raise InvalidSetting(f"{self.problem.env_id} is not a lake with a map: leave out --figure.")
-        best = optimum(problem)
-        solutions = {"without constraints": optimum(problem, constrained=False), "with constraints": best}
-        solutions |= {f"penalized, β = {beta:g}": optimum(problem, beta=beta) for beta in self.betas}
+        best = problem.optimum()
+        solutions = {"without constraints": problem.optimum(constrained=False), "with constraints": best}
+        solutions |= {f"penalized, β = {beta:g}": problem.optimum(beta=beta) for beta in self.betas}
         title = f"{self.problem.env_id}, {problem.scale}, discount {problem.mdp.discount:g}"
         table = Table(Column(no_wrap=True), title=title)
         names = list(problem.constraints)
@@ -141,7 +138,6 @@ class Plan:
 
     def run(self, given: frozenset[str]) -> int:
         """The exit code."""
-        from constrained_maxent.evaluation.optimum import optimum
         from constrained_maxent.oracle import theory
 
         problem, _ = self.problem.read()
@@ -166,7 +162,7 @@ class Plan:
             scale=problem.scale,
             horizon=mdp.horizon,
         )
-        (multiplier,) = optimum(problem).multipliers.values()
+        (multiplier,) = problem.optimum().multipliers.values()
         figures = theory.plan(constants, self.epsilon, multiplier)
         table = Table("", "worst case", "practice", "meaning", title=f"{self.problem.env_id}, ε = {self.epsilon:g}")
         for row in figures.to_rows():

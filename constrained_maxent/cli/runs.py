@@ -81,10 +81,7 @@ class Certify:
                 f"{folder.path} cannot be certified: that takes a tabular policy, and an environment whose dynamics "
                 "and costs are known."
             )
-        # Imported late: the convex solver would slow down every other command.
-        from constrained_maxent.evaluation.optimum import certificate
-
-        found = certificate(problem, agent.policy_table())
+        found = problem.certify(agent.policy_table())
         folder.write_json(folder.summary_path, {**summary, "certificate": found.to_json()})
         table = Table("", "", title=f"{env_id}, iteration {agent.iteration}")
         table.add_row("entropy (nats)", number(found.value))
@@ -144,7 +141,7 @@ def _one(found: runs.RunEvaluation) -> Table:
     return table
 
 
-def _exact_figures(exact: cmx.evaluation.Evaluation) -> dict[str, float]:
+def _exact_figures(exact: cmx.evaluation.ExactEvaluation) -> dict[str, float]:
     from constrained_maxent.evaluation.rollouts import OBJECTIVE, constraint_figure
 
     figures = {} if exact.objective is None else {OBJECTIVE: exact.objective}

@@ -15,7 +15,7 @@ import torch
 
 from constrained_maxent.agents import PGP, IterationReport
 from constrained_maxent.errors import InfeasibleProblem, InvalidRun, InvalidSetting
-from constrained_maxent.evaluation import Evaluation, ExactProblem, exact_problem
+from constrained_maxent.evaluation import QUICK_VARIABLES, ExactEvaluation, ExactProblem, exact_problem
 from constrained_maxent.runs.environments import completed, lacks_cost, make_environment
 from constrained_maxent.runs.recorder import Interrupt, Recorder, columns
 from constrained_maxent.runs.run_folder import RunFolder
@@ -46,7 +46,7 @@ class Result:
     summary: Mapping[str, Any]
     agent: PGP
     problem: ExactProblem | None
-    final: Evaluation | None
+    final: ExactEvaluation | None
     certificate: Certificate | None
     no_certificate: str | None
     interrupted: bool
@@ -239,18 +239,16 @@ def _certify(problem: ExactProblem | None, agent: PGP) -> tuple[Certificate | No
     """The certificate, where the convex program is small and there is one; or why there is none."""
     if problem is None or problem.objective is None or not agent.is_tabular:
         return None, None
-    from constrained_maxent.evaluation.optimum import QUICK_VARIABLES, certificate, n_variables
-
-    if (size := n_variables(problem)) > QUICK_VARIABLES:
+    if (size := problem.n_variables) > QUICK_VARIABLES:
         return None, f"The convex program has {size:,} variables; cmaxent certify solves it, given time and memory."
     try:
-        return certificate(problem, agent.policy_table()), None
+        return problem.certify(agent.policy_table()), None
     except (InfeasibleProblem, InvalidSetting) as error:
         # A limit that nobody can keep, or a functional that is not a convex program's: training works all the same.
         return None, str(error)
 
 
-def _plain(evaluation: Evaluation | None) -> dict[str, Any] | None:
+def _plain(evaluation: ExactEvaluation | None) -> dict[str, Any] | None:
     if evaluation is None:
         return None
     return {

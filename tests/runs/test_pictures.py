@@ -158,7 +158,12 @@ class TestFigures:
     def test_the_point_mass_beside_what_it_imitates(self, drawn, tmp_path):
         zero, head = np.zeros((4, 2), dtype=np.float32), np.array([0.5, -0.5], dtype=np.float32)
         policy = GaussianNetwork(
-            trunk=(), mean=(Layer(zero, head),), log_std=(Layer(zero, head),), low=-np.ones(2), high=np.ones(2)
+            trunk=(),
+            mean=(Layer(zero, head),),
+            log_std=(Layer(zero, head),),
+            low=-np.ones(2),
+            high=np.ones(2),
+            log_std_bounds=(-20.0, 2.0),
         )
         mine = Reference(shipped("PointMass-v0").states, policy)
         mine.save(tmp_path / "mine.npz")
