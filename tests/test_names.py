@@ -8,11 +8,11 @@ import pytest
 import constrained_maxent as cmx
 
 
-@pytest.mark.parametrize("package", [cmx, cmx.agents])
+@pytest.mark.parametrize("package", [cmx, cmx.agents, cmx.runs, cmx.tasks])
 def test_every_public_name_is_there(package):
     for name in package.__all__:
         assert getattr(package, name) is not None
-    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+    with pytest.raises(AttributeError, match="nothing"):
         package.nothing  # noqa: B018
 
 
@@ -22,8 +22,8 @@ def test_parts_come_when_they_are_named():
         import sys
         import constrained_maxent as cmx
         print(*(name in sys.modules for name in ("numba", "matplotlib.figure")))
-        print(cmx.agents.tabular.TabularEngine.__name__, cmx.schedules.Geometric.__name__)
-        print(cmx.reporting.curves_figure.__name__, cmx.experiments.make_frozen_lake.__name__)
+        print(cmx.engine.TabularEngine.__name__, cmx.schedules.Geometric.__name__)
+        print(cmx.reporting.curves_figure.__name__, cmx.tasks.make_frozen_lake.__name__)
         print(*(name in sys.modules for name in ("numba", "matplotlib.figure")))
     """
     code = "\n".join(line.strip() for line in script.splitlines())
@@ -34,3 +34,14 @@ def test_parts_come_when_they_are_named():
         "curves_figure make_frozen_lake",
         "True True",
     ]
+
+
+@pytest.mark.parametrize("env_id", ["SafeFrozenLake-v0", "FrozenLake-PGP-v0"])
+@pytest.mark.parametrize("make", ["make", "make_vec"])
+def test_an_environment_needs_no_torch(env_id, make):
+    code = (
+        f"import sys, gymnasium as gym; env = gym.{make}('constrained_maxent:{env_id}'); env.reset(); "
+        "env.step(env.action_space.sample()); print({'torch', 'cvxpy', 'sklearn', 'matplotlib'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "set()"

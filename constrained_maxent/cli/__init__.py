@@ -1,85 +1,51 @@
-"""``cmaxent``: train, evaluate, certify, plot and film, solve problems exactly, and reproduce the paper's studies."""
+"""``cmaxent``: train, evaluate, certify, plot and film, solve problems exactly, and reproduce the paper's studies.
+
+A command is a dataclass of options with a method ``run``. Its module is imported when it is called, so that help, and
+whatever needs neither PyTorch nor a convex solver, waits for neither.
+"""
 
 from __future__ import annotations
 
+import difflib
+import importlib
+import inspect
 import sys
+import textwrap
 from collections.abc import Sequence
-from dataclasses import is_dataclass, replace
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Any
 
-import tyro
-from gymnasium.error import DependencyNotInstalled
-from tyro.constructors import (
-    ConstructorRegistry,
-    PrimitiveConstructorSpec,
-    PrimitiveTypeInfo,
-    StructConstructorSpec,
-    StructFieldSpec,
-    StructTypeInfo,
-)
+COMMANDS = {
+    "train": "Train PGP on an environment and write a run folder: config, metrics, checkpoint, summary, figures.",
+    "evaluate": "Evaluate the last policies of runs on fresh episodes, and exactly where the environment is finite and "
+    "known.",
+    "plot": "Draw the figures of a run again: curves, and what the policy does on lakes, cartpole and point mass.",
+    "video": "Film fresh episodes of a run's policy as MP4, with the path of the pole's tip or of the point mass.",
+    "certify": "Hold the last policy of a run against the global optimum, and write the certificate into summary.json.",
+    "solve": "Find the global optimum of a problem: without constraints, with them, and with penalties instead.",
+    "plan": "Print what the paper's worst-case analysis asks for to reach an accuracy, beside what practice uses.",
+    "reproduce": "Run the paper's experiments, all or in parts; write tables and figures.",
+    "reference": "Make references for imitation, and look at them.",
+}
+"""What each does; a test holds this equal to the commands' own docstrings."""
 
-from constrained_maxent.cli.console import INTERRUPTED, console, errors, terminating_as_interrupt
-from constrained_maxent.cli.evaluate import Evaluate
-from constrained_maxent.cli.problems import Plan, Solve
-from constrained_maxent.cli.reference import ReferenceCommand
-from constrained_maxent.cli.reproduce import Reproduce
-from constrained_maxent.cli.runs import Certify, Plot
-from constrained_maxent.cli.train import Train
-from constrained_maxent.cli.video import Video
-from constrained_maxent.errors import ConstrainedMaxentError
-
-Command = (
-    Annotated[Train, tyro.conf.subcommand(name="train")]
-    | Annotated[Evaluate, tyro.conf.subcommand(name="evaluate")]
-    | Annotated[Plot, tyro.conf.subcommand(name="plot")]
-    | Annotated[Video, tyro.conf.subcommand(name="video")]
-    | Annotated[Certify, tyro.conf.subcommand(name="certify")]
-    | Annotated[Solve, tyro.conf.subcommand(name="solve")]
-    | Annotated[Plan, tyro.conf.subcommand(name="plan")]
-    | Annotated[Reproduce, tyro.conf.subcommand(name="reproduce")]
-    | Annotated[ReferenceCommand, tyro.conf.subcommand(name="reference")]
-)
-
-_registry = ConstructorRegistry()
+_CLASSES = {
+    "train": "train:Train",
+    "evaluate": "runs:Evaluate",
+    "plot": "runs:Plot",
+    "video": "runs:Video",
+    "certify": "runs:Certify",
+    "solve": "problems:Solve",
+    "plan": "problems:Plan",
+    "reproduce": "reproduce:Reproduce",
+    "reference": "reference:ReferenceCommand",
+}
 
 
-_being_described: list[Any] = []
-
-
-@_registry.struct_rule
-def _without_hint_of_none(info: StructTypeInfo) -> StructConstructorSpec | None:
-    """Help names no default of options that are ``None``: their text says what happens when they are left out."""
-    if not is_dataclass(info.type) or info.type in _being_described:
-        return None
-    _being_described.append(info.type)
-    try:
-        spec = ConstructorRegistry.get_struct_spec(info)  # tyro's own, as this rule now stands aside
-    finally:
-        _being_described.pop()
-    if not isinstance(spec, StructConstructorSpec):
-        return None
-    return replace(spec, fields=tuple(_unhinted(field) if field.default is None else field for field in spec.fields))
-
-
-def _unhinted(field: StructFieldSpec) -> StructFieldSpec:
-    kind: Any = Annotated[field.type, tyro.conf.arg(help_behavior_hint="")]
-    return replace(field, type=kind)
-
-
-@_registry.primitive_rule
-def _none(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[None] | None:
-    """``None`` cannot be typed: leaving the option out says it."""
-    if info.type is not type(None):
-        return None
-    return PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="",
-        instance_from_str=lambda _: None,
-        is_instance=lambda value: value is None,
-        str_from_instance=lambda _: ["unset"],
-        choices=(),
-    )
+def command_class(name: str) -> Any:
+    """The dataclass of a command, from its module."""
+    module, _, attribute = _CLASSES[name].partition(":")
+    return getattr(importlib.import_module(f"constrained_maxent.cli.{module}"), attribute)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -92,23 +58,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 if all went well, 2 for wrong input, 130 after Ctrl-C or SIGTERM.
 
     Raises:
-        SystemExit: with code 0 after help was printed, with 2 at options that do not exist or cannot be read.
+        SystemExit: with code 0 after help of a command, with 2 at options that do not exist or cannot be read.
     """
-    arguments = sys.argv[1:] if arguments is None else arguments
-    if list(arguments) == ["--version"]:
-        console.print(f"cmaxent {version('constrained-maxent')}", highlight=False)
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments == ["--version"]:
+        print(f"cmaxent {version('constrained-maxent')}")
         return 0
+    if arguments and arguments[0] in ("-h", "--help"):
+        print(_help())
+        return 0
+    if not arguments or arguments[0] not in COMMANDS:
+        print(f"cmaxent: {_no_command(arguments)}", file=sys.stderr)
+        return 2
+    return _run(arguments[0], arguments[1:])
+
+
+def _run(command: str, arguments: list[str]) -> int:
+    # Imported late, as this module says.
+    import tyro
+    from gymnasium.error import DependencyNotInstalled
+
+    from constrained_maxent.cli.console import INTERRUPTED, errors, terminating_as_interrupt
+    from constrained_maxent.cli.options import registry
+    from constrained_maxent.errors import ConstrainedMaxentError
+
     try:
-        command: Train | Evaluate | Plot | Video | Certify | Solve | Plan | Reproduce | ReferenceCommand = tyro.cli(
-            Command,
-            prog="cmaxent",
-            description="Constrained maximum-entropy exploration. cmaxent --version prints the version.",
+        kind = command_class(command)
+        called: Any = tyro.cli(
+            kind,
+            prog=f"cmaxent {command}",
+            description=inspect.getdoc(kind),
             args=arguments,
-            config=(tyro.conf.DisallowNone, tyro.conf.FlagCreatePairsOff),
-            registry=_registry,
+            config=(tyro.conf.DisallowNone, tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes),
+            registry=registry,
         )
         with terminating_as_interrupt():
-            return command.run(_names(arguments))
+            code: int = called.run(_options(arguments))
+            return code
     except (ConstrainedMaxentError, OSError, DependencyNotInstalled) as error:
         errors.print(f"cmaxent: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         return 2
@@ -117,7 +103,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
-def _names(arguments: Sequence[str]) -> frozenset[str]:
+def _help() -> str:
+    lines = [f"usage: cmaxent [-h] {{{','.join(COMMANDS)}}}", ""]
+    lines += ["Constrained maximum-entropy exploration. cmaxent --version prints the version.", ""]
+    for name, summary in COMMANDS.items():
+        lines += textwrap.wrap(summary, width=88, initial_indent=f"  {name:<11}", subsequent_indent=" " * 13)
+    return "\n".join([*lines, "", "cmaxent COMMAND --help lists its options."])
+
+
+def _no_command(arguments: Sequence[str]) -> str:
+    if not arguments:
+        return f"Which command? One of {', '.join(COMMANDS)}; cmaxent --help says what they do."
+    similar = difflib.get_close_matches(arguments[0], COMMANDS, n=1)
+    hint = f" Did you mean {similar[0]}?" if similar else ""
+    return f"There is no command {arguments[0]!r}.{hint} Available are {', '.join(COMMANDS)}."
+
+
+def _options(arguments: Sequence[str]) -> frozenset[str]:
     """Names of the options among arguments, as help spells them."""
     options = (argument.split("=", 1)[0] for argument in arguments if argument.startswith("--"))
     return frozenset(option.removeprefix("--").replace("_", "-") for option in options)

@@ -16,17 +16,16 @@ from rich.table import Column, Table
 from constrained_maxent.cli.console import console, number
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.evaluation import ExactProblem
-from constrained_maxent.functionals import LinearCost
 from constrained_maxent.occupancy import Scale
 from constrained_maxent.runs.environments import make_environment
-from constrained_maxent.runs.figures import lake_of
+from constrained_maxent.runs.pictures import lake_of
 from constrained_maxent.runs.settings import TrainSettings
 
 Horizon = Literal["environment", "infinite"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem:
+class ProblemOptions:
     """Which problem: an environment and its constraint."""
 
     env_id: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV_ID")]
@@ -41,6 +40,10 @@ class Problem:
     """Scale of the occupancy: "normalized" or "truncated"."""
     cost: str | None = None
     """Key of info that carries the cost; "cost" if it is there."""
+    objective: str | None = None
+    """module:Name of a functional of your own to maximize instead of the entropy."""
+    constraint: str | None = None
+    """module:Name of a functional of your own to keep below its limit."""
     env_kwargs: str = "{}"
     """Further arguments of the environment, as a JSON object."""
 
@@ -52,6 +55,8 @@ class Problem:
             discount=self.discount,
             scale=self.scale,
             cost=self.cost,
+            objective=self.objective,
+            constraint=self.constraint,
             env_kwargs=self.env_kwargs,
         )
         with closing(make_environment(self.env_id, settings)) as env:
@@ -66,7 +71,7 @@ class Problem:
 class Solve:
     """Find the global optimum of a problem: without constraints, with them, and with penalties instead."""
 
-    problem: Annotated[Problem, tyro.conf.arg(name="")]
+    problem: ProblemOptions
     """The problem."""
     betas: tuple[float, ...] = ()
     """Also solve with the constraints penalized by these β."""
@@ -75,15 +80,12 @@ class Solve:
 
     def run(self, given: frozenset[str]) -> int:
         """The exit code."""
-        # Imported late: the convex solver would slow down every other command.
-        from constrained_maxent.evaluation.optimum import optimum
-
         problem, desc = self.problem.read()
         if self.figure is not None and desc is None:
             raise InvalidSetting(f"{self.problem.env_id} is not a lake with a map: leave out --figure.")
-        best = optimum(problem)
-        solutions = {"without constraints": optimum(problem, constrained=False), "with constraints": best}
-        solutions |= {f"penalized, β = {beta:g}": optimum(problem, beta=beta) for beta in self.betas}
+        best = problem.optimum()
+        solutions = {"without constraints": problem.optimum(constrained=False), "with constraints": best}
+        solutions |= {f"penalized, β = {beta:g}": problem.optimum(beta=beta) for beta in self.betas}
         title = f"{self.problem.env_id}, {problem.scale}, discount {problem.mdp.discount:g}"
         table = Table(Column(no_wrap=True), title=title)
         names = list(problem.constraints)
@@ -125,7 +127,7 @@ class Solve:
 class Plan:
     """Print what the paper's worst-case analysis asks for to reach an accuracy, beside what practice uses."""
 
-    problem: Annotated[Problem, tyro.conf.arg(name="")]
+    problem: ProblemOptions
     """The problem; with one linear constraint."""
     epsilon: float
     """Wanted accuracy of entropy [nats] and violation."""
@@ -136,14 +138,18 @@ class Plan:
 
     def run(self, given: frozenset[str]) -> int:
         """The exit code."""
-        from constrained_maxent.evaluation.optimum import optimum
         from constrained_maxent.oracle import theory
 
         problem, _ = self.problem.read()
-        cost = next(iter(problem.constraints.values()), None)
-        if len(problem.constraints) != 1 or not isinstance(cost, LinearCost) or cost.table is None:
-            raise InvalidSetting(f"plan needs exactly one linear constraint; here are {len(problem.constraints)}.")
+        linear = [constraint for constraint in problem.constraints.values() if constraint.curvature == "affine"]
+        if len(problem.constraints) != 1 or not linear:
+            raise InvalidSetting(
+                f"plan needs exactly one linear constraint; here are {len(problem.constraints)}, {len(linear)} of them "
+                "linear."
+            )
         mdp, mass = problem.mdp, problem.mdp.weighting(problem.scale).full_mass
+        cost = linear[0].coefficients(mdp.n_states, mdp.n_actions)
+        limit = linear[0].limit - linear[0](np.zeros_like(cost))
         constants = theory.ProblemConstants(
             discount=mdp.discount,
             n_states=mdp.n_states,
@@ -151,12 +157,12 @@ class Plan:
             radius=self.radius,
             initial_min=float(mdp.initial.min()),
             objective=theory.entropy_constants(self.smoothing, n_cells=mdp.n_states * mdp.n_actions, mass=mass),
-            constraint=theory.linear_constants(cost.table),
-            constraint_max=theory.linear_max(cost.table, limit=cost.limit, mass=mass),
+            constraint=theory.linear_constants(cost),
+            constraint_max=theory.linear_max(cost, limit=limit, mass=mass),
             scale=problem.scale,
             horizon=mdp.horizon,
         )
-        (multiplier,) = optimum(problem).multipliers.values()
+        (multiplier,) = problem.optimum().multipliers.values()
         figures = theory.plan(constants, self.epsilon, multiplier)
         table = Table("", "worst case", "practice", "meaning", title=f"{self.problem.env_id}, ε = {self.epsilon:g}")
         for row in figures.to_rows():

@@ -15,15 +15,15 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from constrained_maxent.adapters.sb3 import require_stable_baselines
+from constrained_maxent.adapters.sb3_expert import TRAINING, ExpertSettings, check_rollouts, reference_of, train_expert
 from constrained_maxent.atomic import check_writable
 from constrained_maxent.cli.console import console
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.evaluation.state_measures import measures_of
 from constrained_maxent.references import GaussianNetwork, Reference
-from constrained_maxent.adapters.sb3_expert import TRAINING, ExpertSettings, check_rollouts, reference_of, train_expert
 from constrained_maxent.runs.environments import find_spec, make_scalar
+from constrained_maxent.runs.run_folder import file_name
 from constrained_maxent.runs.settings import json_object
-from constrained_maxent.runs.training import file_name
 from constrained_maxent.types import check_count
 
 _EXAMPLE = '{"time_limit": 4.0}'
@@ -146,11 +146,10 @@ class ShowReference:
 class ReferenceCommand:
     """Make references for imitation, and look at them."""
 
-    command: Annotated[
+    command: (
         Annotated[TrainReference, tyro.conf.subcommand(name="train")]
-        | Annotated[ShowReference, tyro.conf.subcommand(name="show")],
-        tyro.conf.arg(name=""),
-    ]
+        | Annotated[ShowReference, tyro.conf.subcommand(name="show")]
+    )
     """What to do."""
 
     def run(self, given: frozenset[str]) -> int:

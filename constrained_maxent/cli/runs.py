@@ -1,7 +1,8 @@
-"""``cmaxent plot`` and ``certify``: what is done with a run that is there."""
+"""``cmaxent evaluate``, ``plot``, ``video`` and ``certify``: what is done with runs that are there."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +11,40 @@ from typing import Annotated
 import tyro
 from rich.table import Table
 
+import constrained_maxent as cmx
+from constrained_maxent import runs
 from constrained_maxent.cli.console import console, number
-from constrained_maxent.errors import InvalidRun
-from constrained_maxent.evaluation import exact_problem
-from constrained_maxent.runs.environments import make_environment
-from constrained_maxent.runs.figures import draw_run
+from constrained_maxent.errors import InvalidRun, InvalidSetting
 from constrained_maxent.runs.run_folder import RunFolder
-from constrained_maxent.runs.training import load_agent, load_config
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluate:
+    """Evaluate the last policies of runs on fresh episodes, and exactly where the environment is finite and known.
+
+    Several runs of one environment also get their mean, with its interval over runs.
+    """
+
+    run_folders: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]")]
+    """Folder of a run. Its evaluation.json is written anew."""
+    episodes: int | None = None
+    """Fresh episodes to roll out; 20 if not given, or 100 where observations are finite."""
+    seed: int = 1_000_000
+    """Seed of the rollouts."""
+
+    def run(self, given: frozenset[str]) -> int:
+        """The exit code."""
+        if not self.run_folders:
+            raise InvalidSetting("Which run? cmaxent evaluate RUN, the folder of a training run.")
+        folders = [RunFolder(path) for path in self.run_folders]
+        found = [runs.evaluate(folder, n_episodes=self.episodes, seed=self.seed) for folder in folders]
+        table = _one(found[0]) if len(found) == 1 else _several(self.run_folders, found)
+        console.print(table)
+        for line in dict.fromkeys(note for evaluation in found for note in _notes(evaluation)):
+            console.print(line, markup=False, highlight=False)
+        for folder in folders:
+            console.print(str(folder.evaluation_path), soft_wrap=True)
+        return 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +56,7 @@ class Plot:
 
     def run(self, given: frozenset[str]) -> int:
         """The exit code."""
-        for path in draw_run(RunFolder(self.run_folder)):
+        for path in runs.draw_run(RunFolder(self.run_folder)):
             console.print(str(path), soft_wrap=True)
         return 0
 
@@ -43,20 +71,17 @@ class Certify:
     def run(self, given: frozenset[str]) -> int:
         """The exit code."""
         folder = RunFolder(self.run_folder)
-        env_id, settings = load_config(folder)
+        env_id, settings = runs.load_config(folder)
         summary = folder.read_summary()
-        with closing(make_environment(env_id, settings)) as env:
-            agent = load_agent(folder, env)
-            problem = exact_problem(env)
+        with closing(runs.make_environment(env_id, settings)) as env:
+            agent = runs.load_agent(folder, env)
+            problem = cmx.evaluation.exact_problem(env)
         if problem is None or not agent.is_tabular:
             raise InvalidRun(
                 f"{folder.path} cannot be certified: that takes a tabular policy, and an environment whose dynamics "
                 "and costs are known."
             )
-        # Imported late: the convex solver would slow down every other command.
-        from constrained_maxent.evaluation.optimum import certificate
-
-        found = certificate(problem, agent.policy_table())
+        found = problem.certify(agent.policy_table())
         folder.write_json(folder.summary_path, {**summary, "certificate": found.to_json()})
         table = Table("", "", title=f"{env_id}, iteration {agent.iteration}")
         table.add_row("entropy (nats)", number(found.value))
@@ -74,3 +99,80 @@ class Certify:
             console.print("At a finite horizon the optimum may depend on time: an upper bound for stationary policies.")
         console.print(str(folder.summary_path), soft_wrap=True)
         return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Video:
+    """Film fresh episodes of a run's policy as MP4, with the path of the pole's tip or of the point mass."""
+
+    run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """Folder of a run."""
+    seconds: float = 10.0
+    """Length of the film; it shows true speed."""
+    seed: int = 0
+    """Seed of environment and actions."""
+    out: Path | None = None
+    """The file. Default: video.mp4 in the run folder."""
+    fps: int = 25
+    """Images for each second."""
+
+    def run(self, given: frozenset[str]) -> int:
+        """The exit code."""
+        folder = RunFolder(self.run_folder)
+        film = runs.record_video(folder, seconds=self.seconds, seed=self.seed, path=self.out, fps=self.fps)
+        painter = {"environment": "the environment itself"}.get(film.painter, film.painter)
+        # Libraries end their reasons in different ways.
+        because = f", as MuJoCo cannot draw here. {film.reason}" if film.reason else "."
+        console.print(f"{film.n_frames} images, drawn by {painter}{because}", markup=False, highlight=False)
+        console.print(str(film.path), soft_wrap=True)
+        return 0
+
+
+def _one(found: runs.RunEvaluation) -> Table:
+    rollouts, exact = found.rollouts, found.exact
+    table = Table(title=f"{found.env_id}, iteration {found.iteration}")
+    table.add_column("")
+    table.add_column(f"{rollouts.n_episodes} fresh episodes", justify="right")
+    known = {} if exact is None else _exact_figures(exact)
+    if exact is not None:
+        table.add_column("exact", justify="right")
+    for name, estimate in rollouts.figures().items():
+        table.add_row(name, str(estimate), *([number(known.get(name))] if exact is not None else []))
+    return table
+
+
+def _exact_figures(exact: cmx.evaluation.ExactEvaluation) -> dict[str, float]:
+    from constrained_maxent.evaluation.rollouts import OBJECTIVE, constraint_figure
+
+    figures = {} if exact.objective is None else {OBJECTIVE: exact.objective}
+    return figures | {constraint_figure(name): value for name, value in exact.constraints.items()}
+
+
+def _several(paths: tuple[Path, ...], found: list[runs.RunEvaluation]) -> Table:
+    figures: list[Mapping[str, cmx.evaluation.Estimate]] = [evaluation.rollouts.figures() for evaluation in found]
+    same = len({evaluation.env_id for evaluation in found}) == 1
+    title = f"{found[0].env_id}, fresh episodes" if same else "Fresh episodes"
+    table = Table(title=title)
+    table.add_column("")
+    for path in paths:
+        table.add_column(str(path), justify="right", overflow="fold")
+    mean = cmx.evaluation.over_seeds(figures) if same else {}
+    if same:
+        table.add_column(f"mean of {len(found)} runs", justify="right")
+    for name in dict.fromkeys(name for figure in figures for name in figure):
+        columns = [number(figure[name].mean) if name in figure else "" for figure in figures]
+        table.add_row(name, *columns, *([str(mean[name]) if name in mean else ""] if same else []))
+    return table
+
+
+def _notes(found: runs.RunEvaluation) -> list[str]:
+    """What the figures of states are measured in and by."""
+    states = found.rollouts.states
+    if states is None:
+        return []
+    notes = []
+    if states.units:
+        notes.append(f"{found.env_id}: the state entropy is that of a density per {'·'.join(states.units)}.")
+    if states.coverage is not None:
+        notes.append(f"{found.env_id}: grid cells are counted in {states.coverage.n_states:,} steps.")
+    return notes

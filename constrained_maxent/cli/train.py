@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import tyro
 from rich.table import Table
 
+from constrained_maxent import runs
 from constrained_maxent.cli.console import INTERRUPTED, console, number
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.runs.figures import draw_run
-from constrained_maxent.runs.run_folder import RunFolder
+from constrained_maxent.runs.run_folder import RunFolder, default_folder
 from constrained_maxent.runs.settings import TrainSettings
-from constrained_maxent.runs.training import Result, default_folder, resume, train
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,16 +26,34 @@ class Train:
 
     env_id: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV_ID", help_behavior_hint="")] = ""
     """Any registered id, for example FrozenLake-PGP-v0; module:id imports a module first. Not with --resume."""
-    settings: Annotated[TrainSettings, tyro.conf.arg(name="")]
+    settings: TrainSettings
     """Settings of the run."""
     out: Path | None = None
     """Run folder. Default: runs/<id>-seed<seed>."""
-    overwrite: bool = False
-    """Replace a run that is in the folder."""
     resume: Path | None = None
     """Continue the run in this folder from its last checkpoint, to --iterations if that is given."""
+    extend: bool = False
+    """With --resume and more --iterations: schedules end there, instead of where the run was planned to end."""
+    overwrite: bool = False
+    """Replace a run that is in the folder."""
     quiet: bool = False
     """No progress bar."""
+
+    GROUPS: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "environment": ("env_kwargs", "state", "periodic"),
+        "batch and estimate": (*("episodes_per_batch", "steps_per_batch", "pairing", "discount", "scale", "memory"),),
+        "problem": ("objective", "constraint", "cost", "penalty"),
+        "agent": (
+            *("policy", "hidden_sizes", "device"),
+            *("optimizer", "final_learning_rate", "damping", "max_gradient_norm", "averaging"),
+            *("proximal_weight", "inner_iterations", "projection_radius"),
+            *("return_discount", "baseline", "gae_lambda", "normalize_advantages", "normalize_observations"),
+            *("epochs", "minibatch_size", "clip_range"),
+            *("critic_learning_rate", "critic_steps", "critic_batch_size"),
+        ),
+        "run": ("overwrite", "extend", "log_every", "evaluate_every", "checkpoint_every"),
+    }
+    """Options by title. The usual ones are of no group: they come first."""
 
     def run(self, given: frozenset[str]) -> int:
         """Do it.
@@ -48,20 +65,22 @@ class Train:
             The exit code.
         """
         result = self._train() if self.resume is None else self._resume(RunFolder(self.resume), given)
-        _print_result(result, draw_run(result.folder))
+        _print_result(result, runs.draw_run(result.folder))
         if not result.interrupted:
             return 0
         console.print(f"Interrupted. To go on: cmaxent train --resume {result.folder.path}", soft_wrap=True)
         return INTERRUPTED
 
-    def _train(self) -> Result:
+    def _train(self) -> runs.Result:
+        if self.extend:
+            raise InvalidSetting("extend goes with --resume: a new run plans its schedules for its --iterations.")
         if not self.env_id:
             raise InvalidSetting("Which environment? cmaxent train ENV_ID, for example FrozenLake-PGP-v0.")
         folder = RunFolder(self.out or default_folder(self.env_id, self.settings.seed))
-        return train(self.env_id, self.settings, folder, overwrite=self.overwrite, progress_bar=not self.quiet)
+        return runs.train(self.env_id, self.settings, folder, overwrite=self.overwrite, progress_bar=not self.quiet)
 
-    def _resume(self, folder: RunFolder, given: frozenset[str]) -> Result:
-        superfluous = [f"--{name}" for name in sorted(given - {"resume", "iterations", "quiet"})]
+    def _resume(self, folder: RunFolder, given: frozenset[str]) -> runs.Result:
+        superfluous = [f"--{name}" for name in sorted(given - {"resume", "iterations", "extend", "quiet"})]
         if self.env_id:
             superfluous.insert(0, self.env_id)
         if superfluous:
@@ -69,10 +88,10 @@ class Train:
                 f"--resume takes environment, settings and folder from the run: leave out {', '.join(superfluous)}."
             )
         iterations = self.settings.iterations if "iterations" in given else None
-        return resume(folder, iterations=iterations, progress_bar=not self.quiet)
+        return runs.resume(folder, iterations=iterations, extend=self.extend, progress_bar=not self.quiet)
 
 
-def _print_result(result: Result, figures: list[Path]) -> None:
+def _print_result(result: runs.Result, figures: list[Path]) -> None:
     summary = result.summary
     table = Table(title=f"{summary['env_id']}, {summary['iterations']} iterations, {summary['status']}")
     columns: dict[str, Mapping[str, Any]] = {"last batch": summary["estimate"]}

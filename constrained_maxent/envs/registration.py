@@ -9,9 +9,9 @@ _ENTRY_POINTS = {
     "SafeCartpole-v0": ("envs.cartpole:SafeCartpole", "envs.cartpole:SafeCartpoleVector"),
     "PointMass-v0": ("envs.point_mass:PointMass", "envs.point_mass:PointMassVector"),
     # The stacks live above the environments; entry points as strings keep imports pointing one way.
-    "FrozenLake-PGP-v0": ("tasks.frozen_lake:make_frozen_lake", "tasks.frozen_lake:make_frozen_lake_vector"),
-    "SafeCartpole-PGP-v0": ("tasks.control:make_cartpole", "tasks.control:make_cartpole_vector"),
-    "PointMass-PGP-v0": ("tasks.control:make_point_mass", "tasks.control:make_point_mass_vector"),
+    "FrozenLake-PGP-v0": ("tasks:make_frozen_lake", "tasks:make_frozen_lake_vector"),
+    "SafeCartpole-PGP-v0": ("tasks:make_cartpole", "tasks:make_cartpole_vector"),
+    "PointMass-PGP-v0": ("tasks:make_point_mass", "tasks:make_point_mass_vector"),
 }
 """Ids to what makes the scalar and the vector environment, within this package."""
 

@@ -1,14 +1,18 @@
-"""Makes the environment of a run from its id and settings."""
+"""Makes the environment of a run from its id and settings, and finds out which coordinates of it are the state."""
 
 from __future__ import annotations
 
 import difflib
 import importlib
+import inspect
+import itertools
 import json
+import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import gymnasium as gym
@@ -16,29 +20,31 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import DependencyNotInstalled
 
-from constrained_maxent.spaces import Environment
 from constrained_maxent.errors import (
     ConstrainedMaxentError,
+    DuplicateName,
     InvalidSetting,
     MissingTracker,
     RedundantObservation,
 )
 from constrained_maxent.evaluation.state_measures import STATE_MEASURES
-from constrained_maxent.experiments import control, frozen_lake
-from constrained_maxent.runs.coordinates import Coordinates, circles, without_redundancy
-from constrained_maxent.runs.settings import TrainSettings
-from constrained_maxent.functionals import LinearCost
+from constrained_maxent.functionals import Functional, LinearCost
 from constrained_maxent.occupancy import Counts, GaussianMixture, OccupancyEstimator
 from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.penalties import Quadratic
 from constrained_maxent.problem import Constraint
-from constrained_maxent.wrappers import constrain, find_tracker
+from constrained_maxent.runs.settings import TrainSettings
+from constrained_maxent.spaces import Environment
+from constrained_maxent.tasks import PRESETS
+from constrained_maxent.tracker import find_tracker
+from constrained_maxent.types import FloatArray
+from constrained_maxent.wrappers import constrain
 
 VectorEnv = gym.vector.VectorEnv[Any, Any, Any]
 
 TRACKING = ("pairing", "episodes_per_batch", "steps_per_batch", "discount", "scale")
 TERMS = ("preset", "beta", "limit", "memory")
-BARE = ("cost", "state", "periodic")
+BARE = ("objective", "constraint", "cost", "state", "periodic")
 """What only an environment without wrappers of its own is asked."""
 
 _STEPS = 8192
@@ -48,35 +54,28 @@ _PROBED = 16
 _MOST_COORDINATES = 64
 """More would fill full covariances with more numbers than a batch has steps."""
 
-PRESETS = {
-    "FrozenLake-PGP-v0": frozen_lake.PRESETS,
-    "SafeCartpole-PGP-v0": control.CARTPOLE_PRESETS,
-    "PointMass-PGP-v0": control.POINT_MASS_PRESETS,
-}
-"""Presets by id; each says for how many batches and sub-environments it is made."""
-
-_USUAL = {"iterations": 1000, "num_envs": 8}
-"""Where no preset says it."""
+_ON_CIRCLE = 1e-5
+"""Greatest error of cos² + sin² = 1 in float32."""
 
 
 def completed(env_id: str, settings: TrainSettings) -> TrainSettings:
-    """The settings with what they leave to the preset: number of batches, length of its schedules, sub-environments.
+    """The settings with what they leave to the preset: number of batches and of sub-environments.
+
+    Where no preset says it, they are 1000 and 8.
 
     Raises:
         InvalidSetting: unknown id.
     """
-    usual = _USUAL | PRESETS.get(find_spec(env_id).id, {}).get(settings.preset or "default", {})
-    iterations = settings.iterations or usual["iterations"]
-    return replace(
-        settings,
-        iterations=iterations,
-        schedule_iterations=settings.schedule_iterations or iterations,
-        num_envs=settings.num_envs or usual["num_envs"],
-    )
+    preset = PRESETS.get(find_spec(env_id).id, {}).get(settings.preset or "default")
+    iterations, num_envs = (1000, 8) if preset is None else (preset.iterations, preset.num_envs)
+    return replace(settings, iterations=settings.iterations or iterations, num_envs=settings.num_envs or num_envs)
 
 
 def make_environment(env_id: str, settings: TrainSettings) -> VectorEnv:
-    """The vector environment of a run; one that is not wrapped yet is wrapped with the entropy objective and its cost.
+    """The vector environment of a run; one that is not wrapped yet is wrapped with an objective and its constraints.
+
+    The objective is the entropy, or the functional that ``settings.objective`` names; the constraints are the cost that
+    the environment reports, and the functional that ``settings.constraint`` names, under its own name.
 
     Finite observations are counted. Of those in a ``Box``, λ̂ is a mixture over the state: ``info["state"]`` where the
     environment reports it, else the observation, or what ``settings.state`` takes of it.
@@ -93,8 +92,8 @@ def make_environment(env_id: str, settings: TrainSettings) -> VectorEnv:
     if "-PGP-" in find_spec(env_id).id:
         if superfluous := _given(settings, BARE):
             names = ", ".join(f"--{name}" for name in superfluous)
-            raise InvalidSetting(f"{env_id} brings its own cost and state: leave out {names}.")
-        return _make(env_id, settings, iterations=settings.schedule_iterations, **tracking, **terms)
+            raise InvalidSetting(f"{env_id} brings its own problem and state: leave out {names}.")
+        return _make(env_id, settings, **tracking, **terms)
     bare = _make(env_id, settings)
     try:
         if not _is_wrapped(bare):
@@ -194,14 +193,56 @@ def _wrap(bare: VectorEnv, settings: TrainSettings, tracking: dict[str, Any]) ->
     counted = None if isinstance(bare.single_observation_space, gym.spaces.Box) else _over_cells(bare, settings)
     observations, infos = _probe(bare)
     chosen = _over_density(bare, settings, observations, infos) if counted is None else counted
+    objective = None if settings.objective is None else find_functional("objective", settings.objective)
+    penalty = settings.chosen_penalty() or Quadratic(1.0 if settings.beta is None else settings.beta)
     constraints = {}
-    key = _cost_key(infos, settings)
-    if key is not None:
-        limit = 0.0 if settings.limit is None else settings.limit
-        penalty = settings.chosen_penalty() or Quadratic(1.0 if settings.beta is None else settings.beta)
-        constraints["cost"] = Constraint(LinearCost(key, limit=limit), penalty)
-    periodic: VectorEnv = constrain(bare, constraints=constraints, **(chosen | tracking))
+    if (key := _cost_key(infos, settings)) is not None:
+        constraints["cost"] = Constraint(LinearCost(key, limit=settings.limit or 0.0), penalty)
+    if settings.constraint is not None:
+        name = settings.constraint.replace(":", ".").rpartition(".")[2]
+        if name in constraints:
+            raise DuplicateName(
+                f"constraint={settings.constraint!r}: the environment's own cost has this name already."
+            )
+        constraints[name] = Constraint(find_functional("constraint", settings.constraint), penalty)
+    wrapped: VectorEnv = constrain(bare, objective, constraints, **(chosen | tracking))
     return wrapped
+
+
+def find_functional(option: str, path: str) -> Functional:
+    """A functional of the user's own by its import path.
+
+    Args:
+        option: how the setting is called, for errors.
+        path: ``"module:Name"`` of a functional, or of a class or function without arguments that makes one.
+
+    Raises:
+        InvalidSetting: no such module or name, or it is not, and does not make, a ``Functional``.
+    """
+    module_name, _, name = path.partition(":")
+    if not module_name or not name:
+        raise InvalidSetting(f"{option}={path!r} must be module:Name, such as my_functionals:Coverage.")
+    try:
+        found: Any = attrgetter(name)(importlib.import_module(module_name))
+    except (ImportError, TypeError) as error:  # a module that is missing, or no name of one
+        raise InvalidSetting(
+            f"{option}={path!r}: {module_name!r} cannot be imported: {error}. Modules in a folder that is not "
+            "installed are found by PYTHONPATH=folder."
+        ) from error
+    except AttributeError as error:
+        raise InvalidSetting(f"{option}={path!r}: {error}.") from error
+    if not isinstance(found, Functional) and callable(found):
+        try:
+            inspect.signature(found).bind()
+        except TypeError as error:
+            raise InvalidSetting(f"{option}={path!r} must be made without arguments: {error}.") from error
+        found = found()
+    if not isinstance(found, Functional):
+        raise InvalidSetting(
+            f"{option}={path!r} is a {type(found).__name__}: it must be a functionals.Functional, or a class or "
+            "function without arguments that makes one."
+        )
+    return found
 
 
 def _probe(bare: VectorEnv) -> tuple[list[Any], Mapping[str, Any]]:
@@ -274,10 +315,94 @@ def _cost_key(info: Mapping[str, Any], settings: TrainSettings) -> str | None:
     key = settings.cost or "cost"
     if key in info:
         return key
-    if settings.cost is None and settings.beta is None and settings.limit is None and settings.penalty is None:
+    prices = (settings.beta, settings.penalty) if settings.constraint is None else ()
+    if all(given is None for given in (settings.cost, settings.limit, *prices)):
         return None
     reported = ", ".join(sorted(name for name in info if not name.startswith("_"))) or "nothing"
     raise InvalidSetting(
         f"This environment reports no info[{key!r}] (it reports: {reported}): name the key that carries the cost "
         "with --cost, or leave out --cost, --beta, --penalty and --limit to explore without a constraint."
+    )
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """The state as coordinates of an observation; a function of one observation, such as ``TrackOccupancy`` takes.
+
+    Args:
+        entries: each the number of a coordinate, from 0, or ``"i:j"``: the angle whose cosine is coordinate i and whose
+            sine is j, in radians.
+
+    Raises:
+        InvalidSetting: no entries, or one that is neither.
+
+    >>> Coordinates(("0:1", "2"))(np.array([0.0, 1.0, -3.0])).round(4)
+    array([ 1.5708, -3.    ])
+    """
+
+    entries: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.entries:
+            raise InvalidSetting("state must have at least one coordinate.")
+        for entry in self.entries:
+            parts = entry.split(":")
+            if len(parts) > 2 or not all(part.isascii() and part.isdecimal() for part in parts):
+                raise InvalidSetting(
+                    f"state={' '.join(self.entries)}: {entry!r} must be the number of a coordinate of the observation, "
+                    "from 0, or cosine:sine, the numbers of two that belong to one angle, such as 0:1."
+                )
+
+    @property
+    def numbers(self) -> tuple[tuple[int, ...], ...]:
+        """One or two coordinates of the observation for each of the state."""
+        return tuple(tuple(int(part) for part in entry.split(":")) for entry in self.entries)
+
+    @property
+    def angles(self) -> tuple[int, ...]:
+        """Which coordinates of the state are angles made of two."""
+        return tuple(i for i, parts in enumerate(self.numbers) if len(parts) == 2)
+
+    def check(self, n_coordinates: int) -> None:
+        """Raise ``InvalidSetting`` if an observation of so many coordinates lacks one."""
+        if max(itertools.chain(*self.numbers)) >= n_coordinates:
+            raise InvalidSetting(
+                f"state={' '.join(self.entries)}: the observation has only {n_coordinates} coordinates, from 0."
+            )
+
+    def __call__(self, observation: Any) -> FloatArray:
+        flat = np.asarray(observation, dtype=np.float64).reshape(-1)
+        return np.array(
+            [
+                flat[parts[0]] if len(parts) == 1 else math.atan2(flat[parts[1]], flat[parts[0]])
+                for parts in self.numbers
+            ]
+        )
+
+
+def circles(observations: FloatArray) -> list[tuple[int, int]]:
+    """Pairs of coordinates that lie on the unit circle in all observations, as cosine and sine of one angle do.
+
+    Args:
+        observations: ``(n, n_coordinates)``. Coordinates that never change are in no pair.
+    """
+    free = np.flatnonzero(np.ptp(observations, axis=0) > 0.0).tolist()
+    squares = observations**2
+    found: list[tuple[int, int]] = []
+    while free:
+        i = free.pop(0)
+        for j in free:
+            if np.abs(squares[:, i] + squares[:, j] - 1.0).max() <= _ON_CIRCLE:
+                found.append((i, j))
+                free.remove(j)
+                break
+    return found
+
+
+def without_redundancy(n_coordinates: int, pairs: Sequence[tuple[int, int]]) -> Coordinates:
+    """All coordinates, with an angle in the place of each pair."""
+    second = {j for _, j in pairs}
+    pair_of = dict(pairs)
+    return Coordinates(
+        tuple(f"{i}:{pair_of[i]}" if i in pair_of else str(i) for i in range(n_coordinates) if i not in second)
     )

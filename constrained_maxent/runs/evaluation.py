@@ -10,7 +10,13 @@ from typing import Any
 import gymnasium as gym
 
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.evaluation import Evaluation, RolloutEvaluation, StateMeasures, evaluate_rollouts, exact_problem
+from constrained_maxent.evaluation import (
+    ExactEvaluation,
+    RolloutEvaluation,
+    StateMeasures,
+    evaluate_rollouts,
+    exact_problem,
+)
 from constrained_maxent.runs.environments import VectorEnv, make_environment
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
@@ -40,7 +46,7 @@ class RunEvaluation:
     iteration: int
     seed: int
     rollouts: RolloutEvaluation
-    exact: Evaluation | None
+    exact: ExactEvaluation | None
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, as in ``evaluation.json``."""
@@ -56,7 +62,7 @@ class RunEvaluation:
         }
 
 
-def evaluate_run(
+def evaluate(
     folder: RunFolder, *, n_episodes: int | None = None, seed: int = 1_000_000, measures: StateMeasures | None = None
 ) -> RunEvaluation:
     """Roll the last policy of a run out on whole episodes from their true start, however it was trained.

@@ -167,3 +167,13 @@ class MetricsWriter:
 def _replace(path: Path, text: str) -> None:
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def default_folder(env_id: str, seed: int) -> Path:
+    """Where a run goes if nothing is said."""
+    return Path("runs") / f"{file_name(env_id)}-seed{seed}"
+
+
+def file_name(env_id: str) -> str:
+    """An id as part of a file's name."""
+    return env_id.replace("/", "-").replace(":", "-")

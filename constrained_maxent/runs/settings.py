@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Annotated, Any
+from typing import Any
 
-import tyro
-
-from constrained_maxent.agents import PGPSettings
+from constrained_maxent.agents.settings import PGPSettings
 from constrained_maxent.errors import InvalidRun, InvalidSetting
-from constrained_maxent.tasks.presets import Preset
 from constrained_maxent.occupancy import Scale
 from constrained_maxent.penalties import Penalty, penalty_from_config
+from constrained_maxent.tasks.presets import PresetName
 from constrained_maxent.tracker import Pairing
 
 
@@ -23,14 +21,12 @@ class TrainSettings:
 
     iterations: int | None = None
     """Batches to train on. Default: those of the environment's preset; 1000 where there is none."""
-    schedule_iterations: int | None = None
-    """Batches over which a preset's schedules run their course. Default: iterations."""
     seed: int = 0
     """Seed of everything random."""
     num_envs: int | None = None
     """Sub-environments that run in parallel. Default: those of the environment's preset; 8 where there is none."""
 
-    preset: Preset | None = None
+    preset: PresetName | None = None
     """Named settings of a -PGP- environment; what is given here goes before them."""
     pairing: Pairing | None = None
     """Which estimate goes with which reward: "same", "split" (Algorithm 1) or "previous"."""
@@ -51,6 +47,12 @@ class TrainSettings:
     """Scale of the occupancy: "normalized" or "truncated"."""
     memory: float | None = None
     """Share of the old occupancy estimate that each fit keeps, in [0, 1)."""
+    objective: str | None = None
+    """module:Name of a functional of your own to maximize instead of the entropy, for an environment without wrappers
+    of its own; a class or function without arguments that makes one will do."""
+    constraint: str | None = None
+    """module:Name of a functional of your own to keep below its limit, for such an environment; beta or penalty
+    enforces it."""
     cost: str | None = None
     """Key of info that carries the cost, for an environment without wrappers of its own; "cost" if it is there."""
     state: tuple[str, ...] | None = None
@@ -61,10 +63,7 @@ class TrainSettings:
     env_kwargs: str = "{}"
     """Further arguments of the environment, as a JSON object: '{"map_name": "8x8"}'."""
 
-    # Nameless, so that its options have no prefix, and its errors pass through the command line's parser as they are.
-    agent: Annotated[PGPSettings, tyro.conf.arg(name=""), tyro.conf.FlagConversionOff] = field(
-        default_factory=PGPSettings
-    )
+    agent: PGPSettings = field(default_factory=PGPSettings)
     """The agent."""
 
     log_every: int = 10
@@ -76,11 +75,11 @@ class TrainSettings:
 
     def __post_init__(self) -> None:
         for name in (
-            *("iterations", "schedule_iterations", "num_envs"),
+            *("iterations", "num_envs"),
             *("log_every", "evaluate_every", "checkpoint_every", "seed"),
         ):
             value, least = getattr(self, name), 0 if name == "seed" else 1
-            if value is None and name in ("iterations", "schedule_iterations", "num_envs"):
+            if value is None and name in ("iterations", "num_envs"):
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise InvalidSetting(f"{_option(name)}={value!r} must be a whole number of at least {least}.")

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -16,14 +15,14 @@ import torch
 
 from constrained_maxent.agents import PGP, IterationReport
 from constrained_maxent.errors import InfeasibleProblem, InvalidRun, InvalidSetting
-from constrained_maxent.evaluation import Evaluation, ExactProblem, exact_problem
+from constrained_maxent.evaluation import QUICK_VARIABLES, ExactEvaluation, ExactProblem, exact_problem
 from constrained_maxent.runs.environments import completed, lacks_cost, make_environment
 from constrained_maxent.runs.recorder import Interrupt, Recorder, columns
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
-from constrained_maxent.functionals import Entropy
+from constrained_maxent.tracker import find_tracker
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the convex solver takes a second to import
     from constrained_maxent.oracle import Certificate
 
 
@@ -47,7 +46,7 @@ class Result:
     summary: Mapping[str, Any]
     agent: PGP
     problem: ExactProblem | None
-    final: Evaluation | None
+    final: ExactEvaluation | None
     certificate: Certificate | None
     no_certificate: str | None
     interrupted: bool
@@ -96,8 +95,17 @@ def train(
         raise
 
 
-def resume(folder: RunFolder, *, iterations: int | None = None, progress_bar: bool = False) -> Result:
-    """Continue a run from its last checkpoint, to its number of iterations or to a new one.
+def resume(
+    folder: RunFolder, *, iterations: int | None = None, extend: bool = False, progress_bar: bool = False
+) -> Result:
+    """Continue a run from its last checkpoint, so that it ends as if it had never stopped.
+
+    Args:
+        folder: of the run.
+        iterations: where to end now; by default where the run was to end.
+        extend: whether schedules end there too. Otherwise they keep the end that the first training planned, and more
+            iterations go on at their last values.
+        progress_bar: show time left, entropy and constraint values.
 
     Raises:
         InvalidRun: no run folder, no checkpoint, damaged metrics, or nothing is left to do.
@@ -128,6 +136,8 @@ def resume(folder: RunFolder, *, iterations: int | None = None, progress_bar: bo
             path.unlink(missing_ok=True)  # it would pass for that of the run to come
         folder.write_json(folder.config_path, {"env_id": env_id, "settings": settings.to_json()})
 
+    if extend:
+        find_tracker(env).announce(iterations=_iterations(settings), replace_plan=True)
     return _run(env_id, settings, folder, agent, begin=begin, progress_bar=progress_bar)
 
 
@@ -227,21 +237,18 @@ def one_thread() -> Iterator[None]:
 
 def _certify(problem: ExactProblem | None, agent: PGP) -> tuple[Certificate | None, str | None]:
     """The certificate, where the convex program is small and there is one; or why there is none."""
-    if problem is None or not agent.is_tabular or not isinstance(problem.objective, Entropy):
+    if problem is None or problem.objective is None or not agent.is_tabular:
         return None, None
-    # Imported late: the convex solver would slow down every command that trains nothing.
-    from constrained_maxent.evaluation.optimum import QUICK_VARIABLES, certificate, n_variables
-
-    if (size := n_variables(problem)) > QUICK_VARIABLES:
+    if (size := problem.n_variables) > QUICK_VARIABLES:
         return None, f"The convex program has {size:,} variables; cmaxent certify solves it, given time and memory."
     try:
-        return certificate(problem, agent.policy_table()), None
+        return problem.certify(agent.policy_table()), None
     except (InfeasibleProblem, InvalidSetting) as error:
         # A limit that nobody can keep, or a functional that is not a convex program's: training works all the same.
         return None, str(error)
 
 
-def _plain(evaluation: Evaluation | None) -> dict[str, Any] | None:
+def _plain(evaluation: ExactEvaluation | None) -> dict[str, Any] | None:
     if evaluation is None:
         return None
     return {
@@ -249,13 +256,3 @@ def _plain(evaluation: Evaluation | None) -> dict[str, Any] | None:
         "constraints": dict(evaluation.constraints),
         "mass": evaluation.mass,
     }
-
-
-def default_folder(env_id: str, seed: int) -> Path:
-    """Where a run goes if nothing is said."""
-    return Path("runs") / f"{file_name(env_id)}-seed{seed}"
-
-
-def file_name(env_id: str) -> str:
-    """An id as part of a file's name."""
-    return env_id.replace("/", "-").replace(":", "-")

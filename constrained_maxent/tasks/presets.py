@@ -1,43 +1,142 @@
-"""Named settings of the -PGP- environments."""
+"""The named settings of the -PGP- ids."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.penalties import Penalty, Quadratic
-from constrained_maxent.types import check_count
-from constrained_maxent.wrappers.declarations import as_penalty
+from constrained_maxent.functionals.entropy import Over
+from constrained_maxent.occupancy import Scale
+from constrained_maxent.penalties import AdaptiveLagrangian, Penalty, Quadratic, QuadraticContinuation
+from constrained_maxent.schedules import Geometric
 
-Preset = Literal["default", "paper"]
+PresetName = Literal["default", "paper"]
 
 
-def settings_of(presets: Mapping[str, Mapping[str, Any]], name: str, *, iterations: int | None) -> dict[str, Any]:
-    """The settings of a preset, for a run of so many batches or of as many as the preset is made for.
+@dataclass(frozen=True, kw_only=True)
+class Preset:
+    """Settings of a stack that belong together. Schedules in them run over the progress of the training.
 
-    Raises:
-        InvalidSetting: unknown name, or no whole number of batches.
+    Attributes:
+        iterations: batches of a training, recommended; what the command line takes.
+        num_envs: sub-environments of a vector, recommended.
+        episodes_per_batch: size of a batch in whole episodes.
+        steps_per_batch: size of a batch in steps, where the episodes would be fewer than the copies, or have no end.
+        discount: γ of the occupancy.
+        scale: of the occupancy.
+        over: what the entropy is of.
+        smoothing: σ of the entropy, in units of λ̂.
+        estimator: plain data that describes it.
+        limit: of the task's constraint; ``None`` for a task that has one only where a limit is given.
+        penalty: what enforces the constraint.
+        agent: hyperparameters of ``PGP`` by name: what the stack suggests.
     """
-    if name not in presets:
-        raise InvalidSetting(f"preset={name!r} must be one of {', '.join(presets)}.")
-    settings = dict(presets[name])
-    if iterations is not None:
-        check_count("iterations", iterations)
-        settings["iterations"] = iterations
-    return settings
+
+    iterations: int
+    num_envs: int
+    episodes_per_batch: int | None = None
+    steps_per_batch: int | None = None
+    discount: float
+    scale: Scale
+    over: Over = "state-action"
+    smoothing: float
+    estimator: Mapping[str, Any]
+    limit: float | None = 0.0
+    penalty: Penalty
+    agent: Mapping[str, Any] = field(default_factory=dict)
 
 
-def penalty_of(
-    usual: Penalty, *, beta: float | None = None, penalty: Penalty | Mapping[str, Any] | None = None
-) -> Penalty:
-    """What enforces a constraint: the penalty given, a constant β of the quadratic one, or the preset's usual one.
+# The paper weighs all states of an episode alike: the occupancy's discount is 1. What is rarer than σ
+# [1/(m·m/s·rad·rad/s·N), or the like] is an outlier's, and earns no more for it.
+_CONTROL: dict[str, Any] = {"discount": 1.0, "scale": "normalized", "smoothing": 1e-6}
 
-    Raises:
-        InvalidSetting: both are given, or values out of range.
-    """
-    if beta is not None and penalty is not None:
-        raise InvalidSetting("beta= is that of a quadratic penalty: give it or penalty=, not both.")
-    if penalty is not None:
-        return as_penalty(penalty)
-    return usual if beta is None else Quadratic(beta)
+# Whole episodes and a buffer of two batches: the pseudo-reward is that of the policy as it is now.
+_CONTROL_DEFAULT: dict[str, Any] = _CONTROL | {
+    "num_envs": 8,
+    "episodes_per_batch": 8,
+    "steps_per_batch": 8192,
+    "estimator": {"kind": "GaussianMixture", "n_components": 16, "buffer_size": 16_000},
+    # Iterates swing between over-exploring and over-obeying: what is shown is their average.
+    "agent": {
+        "return_discount": 0.99,
+        "learning_rate": 1e-3,
+        "final_learning_rate": 3e-5,
+        "averaging": 0.9,
+        "hidden_sizes": [128, 128],
+    },
+}
+
+# The paper's table of training parameters.
+_CONTROL_PAPER: dict[str, Any] = _CONTROL | {
+    "num_envs": 32,
+    "steps_per_batch": 4096,
+    "estimator": {"kind": "AdamGaussianMixture", "n_components": 16, "buffer_size": 200_000},
+    "penalty": Quadratic(10.0),
+    "agent": {
+        "return_discount": 0.99,
+        "baseline": "critic",
+        "gae_lambda": 1.0,
+        "normalize_advantages": False,
+        "normalize_observations": False,
+        "epochs": 1,
+        "minibatch_size": 0,
+        "clip_range": math.inf,
+        "learning_rate": 3e-4,
+        "max_gradient_norm": 1.0,
+        "averaging": 0.0,
+        "hidden_sizes": [256, 256],
+        "critic_learning_rate": 3e-4,
+        "critic_steps": 10,
+        "critic_batch_size": 512,
+    },
+}
+
+PRESETS: Mapping[str, Mapping[PresetName, Preset]] = {
+    "FrozenLake-PGP-v0": {
+        # Natural steps that shrink, a penalty that grows, and an estimate that remembers more and more.
+        "default": Preset(
+            iterations=10_000,
+            num_envs=16,
+            episodes_per_batch=16,
+            discount=0.99,
+            scale="truncated",
+            smoothing=1e-5,
+            estimator={"kind": "Counts", "memory": Geometric(0.7, 0.97)},
+            penalty=QuadraticContinuation(0.005, 40.0),
+            agent={
+                "optimizer": "natural",
+                "damping": 0.001,
+                "learning_rate": 0.005,
+                "final_learning_rate": 0.0003,
+                "baseline": "batch-mean",
+            },
+        ),
+        # Algorithm 1 as its authors ran it.
+        "paper": Preset(
+            iterations=15_000,
+            num_envs=8,
+            episodes_per_batch=8,
+            discount=0.99,
+            scale="truncated",
+            smoothing=1e-6,
+            estimator={"kind": "Counts"},
+            penalty=Quadratic(0.005),
+        ),
+    },
+    "SafeCartpole-PGP-v0": {
+        # Little price at first: an agent that is punished before it has seen anything stays where it is. Where the rail
+        # hardly lets a cart pass the limit, the largest violation is a hundredth of a millimetre: with that as its
+        # unit, the penalty would shake the policy for nothing. So a millimetre, at scale "normalized".
+        "default": Preset(
+            iterations=60, penalty=AdaptiveLagrangian(3.0, 60.0, largest_violation=1e-3), **_CONTROL_DEFAULT
+        ),
+        "paper": Preset(iterations=2000, **_CONTROL_PAPER),
+    },
+    "PointMass-PGP-v0": {
+        "default": Preset(iterations=150, limit=None, penalty=AdaptiveLagrangian(3.0, 60.0), **_CONTROL_DEFAULT),
+        "paper": Preset(iterations=1000, limit=None, **_CONTROL_PAPER),
+    },
+}
+"""By id and name."""

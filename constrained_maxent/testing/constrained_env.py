@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from constrained_maxent.testing.assertions import require
-from constrained_maxent.wrappers import NEW_BATCH, find_tracker
+from constrained_maxent.tracker import NEW_BATCH, find_tracker
 
 REPORT_KEYS = frozenset(
     {
@@ -50,7 +50,7 @@ def check_constrained_env(
         MissingTracker: there is no ``TrackOccupancy``.
 
     >>> import constrained_maxent
-    >>> check_constrained_env(gym.make("FrozenLake-PGP-v0"))
+    >>> check_constrained_env(gym.make("FrozenLake-PGP-v0", iterations=2))
     """
     watch = _Watch(env)
     env.action_space.seed(0)

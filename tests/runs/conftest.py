@@ -12,7 +12,7 @@ def short():
     """Settings of a run that takes a tenth of a second."""
 
     def make(**settings):
-        usual = {"iterations": 12, "schedule_iterations": 12, "num_envs": 8}
+        usual = {"iterations": 12, "num_envs": 8}
         often = {"log_every": 2, "evaluate_every": 4, "checkpoint_every": 5}
         return TrainSettings(**usual | often | {"seed": 3} | settings)
 

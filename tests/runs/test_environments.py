@@ -1,6 +1,9 @@
 """The environment of a run: every registered id, wrapped where it is bare, or a sentence that says why not."""
 
 import json
+import pickle
+import sys
+from types import ModuleType
 
 import gymnasium as gym
 import numpy as np
@@ -8,14 +11,25 @@ import pytest
 
 import constrained_maxent  # noqa: F401  (registers the ids)
 from constrained_maxent.agents import PGP
-from constrained_maxent.errors import InvalidSetting, RedundantObservation, UnsupportedSpace
-from constrained_maxent.runs.environments import make_environment
-from constrained_maxent.runs.settings import TrainSettings
+from constrained_maxent.errors import DuplicateName, InvalidSetting, RedundantObservation, UnsupportedSpace
+from constrained_maxent.functionals import Entropy, Functional, LinearCost
 from constrained_maxent.occupancy import GaussianMixture
 from constrained_maxent.penalties import AugmentedLagrangian
-from constrained_maxent.wrappers import constrain, find_tracker
+from constrained_maxent.runs.environments import (
+    Coordinates,
+    circles,
+    find_functional,
+    make_environment,
+    without_redundancy,
+)
+from constrained_maxent.runs.settings import TrainSettings
+from constrained_maxent.tracker import find_tracker
+from constrained_maxent.wrappers import constrain
 
 TAXI = "Taxi-v3" if "Taxi-v3" in gym.registry else "Taxi-v4"  # Gymnasium 1.3 replaced version 3
+
+
+ANGLES = np.random.default_rng(0).uniform(-np.pi, np.pi, (2, 20))
 
 
 def tracker_of(env_id, **settings):
@@ -287,3 +301,93 @@ class TestMistakes:
     def test_named_errors_keep_their_words(self):
         with pytest.raises(InvalidSetting, match=r"^horizon=0 must be"):
             tracker_of("FrozenLake-PGP-v0", env_kwargs='{"horizon": 0}')
+
+
+class TestFunctionalsOfOnesOwn:
+    @pytest.fixture(autouse=True)
+    def module(self, monkeypatch):
+        """A module of the user's with functionals in it."""
+        module = ModuleType("mine")
+        module.narrow = Entropy(over="state", smoothing=1e-3)
+        module.prob = lambda: LinearCost("prob", limit=0.25)
+        module.cost = LinearCost("cost", limit=1.0)
+        module.Wide = Entropy
+        module.with_arguments = lambda smoothing: Entropy(smoothing=smoothing)
+        module.number = 3
+        module.numbers = lambda: 3
+        monkeypatch.setitem(sys.modules, "mine", module)
+        return module
+
+    def test_instances_classes_and_functions(self, module):
+        assert find_functional("objective", "mine:narrow") is module.narrow
+        assert isinstance(find_functional("objective", "mine:Wide"), Entropy)
+        assert find_functional("constraint", "mine:prob").limit == 0.25
+        assert isinstance(find_functional("objective", "constrained_maxent:functionals.Entropy"), Functional)
+
+    @pytest.mark.parametrize("option", ["objective", "constraint"])
+    @pytest.mark.parametrize(
+        "path",
+        [
+            *("mine", "mine:", ":narrow", ""),
+            *("nowhere_at_all:narrow", ".mine:narrow", "a b:c"),
+            *("mine:broad", "mine:narrow.inner"),
+            *("mine:number", "mine:numbers", "mine:with_arguments"),
+        ],
+    )
+    def test_what_is_none(self, option, path):
+        with pytest.raises(InvalidSetting, match=f"^{option}="):
+            find_functional(option, path)
+
+    def test_they_are_the_problem(self):
+        tracker = tracker_of("FrozenLake-v1", objective="mine:narrow", constraint="mine:prob", beta=3.0)
+        assert (tracker.problem.objective.over, tracker.problem.objective.smoothing) == ("state", 1e-3)
+        (constraint,) = tracker.problem.constraints.values()
+        assert (constraint.functional.cost, constraint.functional.limit, constraint.penalty.beta) == ("prob", 0.25, 3.0)
+        assert list(tracker.problem.constraints) == ["prob"]
+
+    def test_beside_the_cost_that_it_reports(self):
+        tracker = tracker_of("SafeFrozenLake-v0", constraint="mine:prob", limit=2.0)
+        limits = {name: constraint.functional.limit for name, constraint in tracker.problem.constraints.items()}
+        assert limits == {"cost": 2.0, "prob": 0.25}
+        with pytest.raises(DuplicateName, match="constraint="):
+            tracker_of("SafeFrozenLake-v0", constraint="mine:cost")
+
+    @pytest.mark.parametrize("option", ["objective", "constraint"])
+    def test_ours_bring_their_own(self, option):
+        with pytest.raises(InvalidSetting, match=f"--{option}"):
+            tracker_of("FrozenLake-PGP-v0", **{option: "mine:narrow"})
+
+
+def test_numbers_and_angles():
+    state = Coordinates(("2", "1:0"))
+    # The angle with cosine 0.6 and sine -0.8.
+    np.testing.assert_allclose(state(np.array([-0.8, 0.6, 7.0])), [7.0, -0.9272952180016122])
+    assert state.angles == (1,)
+    assert pickle.loads(pickle.dumps(state)) == state
+
+
+@pytest.mark.parametrize("entries", [(), ("x",), ("-1",), ("1:",), ("0:1:2",), ("0,1",), ("1.0",), ("",)])
+def test_what_is_no_coordinate(entries):
+    with pytest.raises(InvalidSetting, match="state"):
+        Coordinates(entries)
+
+
+def test_coordinates_that_are_not_there():
+    Coordinates(("0:2",)).check(3)
+    with pytest.raises(InvalidSetting, match="only 2 coordinates"):
+        Coordinates(("0:2",)).check(2)
+
+
+class TestCircles:
+    def test_two_angles_and_others(self):
+        first, second = ANGLES
+        rows = np.stack([np.cos(first), np.cos(second), np.sin(first), first, np.sin(second)], axis=1)
+        assert circles(rows) == [(0, 2), (1, 4)]
+        assert circles(rows.astype(np.float32).astype(float)) == [(0, 2), (1, 4)]
+        assert without_redundancy(5, circles(rows)).entries == ("0:2", "1:4", "3")
+
+    def test_what_is_none(self):
+        first, _ = ANGLES
+        # 1 and 0 that never change, and a circle of another radius.
+        rows = np.stack([np.ones(20), np.zeros(20), 2.0 * np.cos(first), 2.0 * np.sin(first)], axis=1)
+        assert circles(rows) == []

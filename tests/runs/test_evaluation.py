@@ -5,7 +5,7 @@ import pytest
 
 from constrained_maxent.errors import InvalidRun, InvalidSetting
 from constrained_maxent.evaluation import Grid, StateMeasures
-from constrained_maxent.runs.evaluation import evaluate_run, make_evaluation_environment
+from constrained_maxent.runs.evaluation import evaluate, make_evaluation_environment
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.wrappers import constrain
@@ -20,6 +20,7 @@ def test_equal_batches_of_not_too_many_copies(n_episodes, num_envs, copies):
     env.close()
 
 
+@pytest.mark.filterwarnings("ignore::constrained_maxent.errors.UnplannedRun")
 @pytest.mark.parametrize("env_id", ["SafeCartpole-PGP-v0", "PointMass-PGP-v0"])
 @pytest.mark.parametrize("kwargs", ['{"time_limit": 0.2}', '{"time_limit": 0.2, "staggered_starts": true}'])
 def test_all_episodes_are_whole(env_id, kwargs):
@@ -56,12 +57,12 @@ class TestEnvironmentsWithWrappersOfTheirOwn:
     def test_keep_their_batches(self, register, run):
         env_id = register("Whole-v0", episodes_per_batch=6)
         result = run(env_id=env_id, num_envs=3)
-        assert evaluate_run(result.folder, n_episodes=4).rollouts.n_episodes == 6
+        assert evaluate(result.folder, n_episodes=4).rollouts.n_episodes == 6
 
     def test_cannot_be_evaluated_on_fragments(self, register, run):
         result = run(env_id=register("Parts-v0", steps_per_batch=30), num_envs=3)
         with pytest.raises(InvalidSetting, match="whole episodes"):
-            evaluate_run(result.folder, n_episodes=4)
+            evaluate(result.folder, n_episodes=4)
         assert not result.folder.evaluation_path.exists()
 
     def test_that_do_not_exist(self):
@@ -76,7 +77,7 @@ def test_measures_of_ones_own(run):
     half = StateMeasures(
         grid=Grid((-0.3,) * 4, (0.3,) * 4, (2, 1, 1, 1)), events={"right": lambda states: states[:, 0] > 0.0}
     )
-    found = evaluate_run(result.folder, n_episodes=30, measures=half).rollouts
+    found = evaluate(result.folder, n_episodes=30, measures=half).rollouts
     assert found.states.coverage.share == 1.0
     # Starts are uniform over the table, and in one second nobody goes far: half of 30, ± 4 standard errors.
     assert found.states.events["right"].mean == pytest.approx(0.5, abs=4 * 0.5 / 30**0.5)
@@ -86,9 +87,9 @@ def test_measures_of_ones_own(run):
 @pytest.mark.parametrize("n_episodes", [0, -3])
 def test_no_episodes(run, n_episodes):
     with pytest.raises(InvalidSetting, match="at least 1"):
-        evaluate_run(run().folder, n_episodes=n_episodes)
+        evaluate(run().folder, n_episodes=n_episodes)
 
 
 def test_no_run(tmp_path):
     with pytest.raises(InvalidRun, match="is not a run folder"):
-        evaluate_run(RunFolder(tmp_path))
+        evaluate(RunFolder(tmp_path))

@@ -1,4 +1,4 @@
-"""Fresh episodes of a run, the pictures and the film made of them."""
+"""The figures of a run folder, the fresh episodes behind them, and films."""
 
 import json
 from itertools import pairwise
@@ -11,14 +11,15 @@ from matplotlib.image import imread
 
 from constrained_maxent.agents import PGPSettings
 from constrained_maxent.errors import InvalidRun, InvalidSetting
-from constrained_maxent.runs.environments import make_environment
-from constrained_maxent.runs.figures import below_tracker, draw_run, roll_out, scene_of
-from constrained_maxent.runs.training import load_agent, load_config
-from constrained_maxent.runs.video import record_video
 from constrained_maxent.occupancy import Gaussians, Mixture
 from constrained_maxent.references import GaussianNetwork, Layer, Reference, shipped
-from constrained_maxent.reporting import CartpoleScene, PointMassScene, point_mass
+from constrained_maxent.reporting import CartpoleScene, PointMassScene, point_mass, training_figure
+from constrained_maxent.runs.environments import make_environment
+from constrained_maxent.runs.pictures import below_tracker, draw_run, record_video, roll_out, scene_of
+from constrained_maxent.runs.run_folder import RunFolder
+from constrained_maxent.runs.training import load_agent, load_config
 
+TAXI = "Taxi-v3" if "Taxi-v3" in gym.registry else "Taxi-v4"  # Gymnasium 1.3 replaced version 3
 SMALL = PGPSettings(hidden_sizes=(8,))
 PLACES = np.random.default_rng(0).uniform(-0.2, 0.2, size=(5, 4)).astype(np.float32)
 SHORT = '{"time_limit": 0.4, "slider_limit": 1.5}'
@@ -157,7 +158,12 @@ class TestFigures:
     def test_the_point_mass_beside_what_it_imitates(self, drawn, tmp_path):
         zero, head = np.zeros((4, 2), dtype=np.float32), np.array([0.5, -0.5], dtype=np.float32)
         policy = GaussianNetwork(
-            trunk=(), mean=(Layer(zero, head),), log_std=(Layer(zero, head),), low=-np.ones(2), high=np.ones(2)
+            trunk=(),
+            mean=(Layer(zero, head),),
+            log_std=(Layer(zero, head),),
+            low=-np.ones(2),
+            high=np.ones(2),
+            log_std_bounds=(-20.0, 2.0),
         )
         mine = Reference(shipped("PointMass-v0").states, policy)
         mine.save(tmp_path / "mine.npz")
@@ -229,3 +235,88 @@ class TestFilm:
         folder.video_path.write_text("old")
         folder.clear()
         assert not folder.video_path.exists()
+
+
+@pytest.mark.parametrize("env_id", ["FrozenLake-PGP-v0", "SafeFrozenLake-v0", "FrozenLake-v1"])
+def test_lakes_have_a_map(run, env_id):
+    folder = run(env_id=env_id).folder
+    written = draw_run(folder)
+    assert written == [folder.path / "training.png", folder.path / "occupancy.png"]
+    for path in written:
+        image = imread(path)
+        assert min(image.shape[:2]) > 200
+        assert image.std() > 0.05
+
+
+@pytest.mark.parametrize("env_id", [TAXI, "CliffWalking-v1"])
+def test_others_have_curves_only(run, env_id):
+    folder = run(env_id=env_id, env_kwargs='{"max_episode_steps": 40}', iterations=2).folder
+    assert draw_run(folder) == [folder.path / "training.png"]
+    assert not (folder.path / "occupancy.png").exists()
+
+
+def test_networks_have_curves_only(run):
+    folder = run(iterations=2, agent=PGPSettings(policy="mlp", hidden_sizes=(8,))).folder
+    assert [path.name for path in draw_run(folder)] == ["training.png"]
+
+
+def test_drawing_again_replaces(run):
+    folder = run().folder
+    (folder.path / "training.png").write_text("old")
+    draw_run(folder)
+    assert imread(folder.path / "training.png").ndim == 3
+
+
+def test_curves_show_values_not_violations(run, monkeypatch):
+    drawn = {}
+
+    def spy(*arguments, **named):
+        drawn.update(named, iterations=arguments[0], objective=arguments[1], constraints=arguments[2])
+        return training_figure(*arguments, **named)
+
+    monkeypatch.setattr("constrained_maxent.reporting.training_figure", spy)
+    folder = run(limit=2.0).folder
+    draw_run(folder)
+    metrics = folder.read_metrics()
+    assert drawn["limits"] == {"cost": 2.0}
+    assert drawn["iterations"].tolist() == [2, 4, 6, 8, 10, 12]
+    assert drawn["constraints"]["cost"].tolist() == (metrics["constraint_cost"] + 2.0).tolist()
+    assert drawn["exact_iterations"].tolist() == [4, 8, 12]
+    assert drawn["exact_constraints"]["cost"].tolist() == (metrics["exact_constraint_cost"][1::2] + 2.0).tolist()
+    assert drawn["exact_objective"].tolist() == metrics["exact_objective"][1::2].tolist()
+
+
+def test_before_the_first_row(run):
+    folder = run().folder
+    header = folder.metrics_path.read_text().splitlines()[0]
+    folder.metrics_path.write_text(header + "\n")
+    assert len(draw_run(folder)) == 2
+
+
+class TestWhatCannotBeDrawn:
+    def test_an_empty_folder(self, tmp_path):
+        with pytest.raises(InvalidRun, match=r"is not a run folder: config\.json is missing"):
+            draw_run(RunFolder(tmp_path))
+
+    @pytest.mark.parametrize("name", ["config.json", "metrics.csv"])
+    def test_a_file_is_missing(self, run, name):
+        folder = run().folder
+        (folder.path / name).unlink()
+        with pytest.raises(InvalidRun, match=f"{name} is missing"):
+            draw_run(folder)
+
+    def test_no_checkpoint(self, run):
+        folder = run().folder
+        folder.checkpoint_path.unlink()
+        with pytest.raises(InvalidRun, match="has no checkpoint"):
+            draw_run(folder)
+
+    @pytest.mark.parametrize("column", ["iteration", "objective", "exact_objective", "constraint_cost"])
+    def test_a_column_is_missing(self, run, column):
+        folder = run().folder
+        text = folder.metrics_path.read_text()
+        folder.metrics_path.write_text(text.replace(f",{column},", ",other,").replace(f"{column},", "other,", 1))
+        with pytest.raises(InvalidRun, match=rf"metrics\.csv is damaged: it has no column '{column}'"):
+            draw_run(folder)
+        folder.metrics_path.write_text(text)
+        assert draw_run(folder)

@@ -21,6 +21,8 @@ EVERYTHING = TrainSettings(
     discount=0.5,
     scale="normalized",
     memory=0.9,
+    objective="mine:Own",
+    constraint="mine:Other",
     cost="c",
     env_kwargs='{"horizon": 50}',
     agent=PGPSettings(learning_rate=0.1, baseline="critic", hidden_sizes=(8, 4)),

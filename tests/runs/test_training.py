@@ -22,11 +22,12 @@ from constrained_maxent.errors import (
     InvalidSetting,
 )
 from constrained_maxent.evaluation import ExactProblem
-from constrained_maxent.runs.recorder import Interrupt, Recorder
-from constrained_maxent.runs.run_folder import RunFolder
-from constrained_maxent.runs.training import default_folder, load_config, resume, train
 from constrained_maxent.occupancy import Gaussians, Mixture
 from constrained_maxent.references import Reference
+from constrained_maxent.runs.recorder import Interrupt, Recorder
+from constrained_maxent.runs.run_folder import RunFolder, default_folder
+from constrained_maxent.runs.training import load_config, resume, train
+from constrained_maxent.tracker import find_tracker
 
 COLUMNS = [
     "iteration",
@@ -221,13 +222,28 @@ class TestGoingOn:
         assert [event.step for event in events] == folder.read_metrics()["iteration"].tolist() == [2, 4, 6, 8, 10, 12]
 
     def test_to_more_iterations(self, run):
-        folder = run("short", iterations=8).folder
+        folder = run("short", iterations=8, preset="paper").folder  # without schedules
         folder.evaluation_path.write_text("{}")  # of the policy after 8
         result = resume(folder, iterations=12)
         assert not folder.evaluation_path.exists()
         assert result.summary["status"] == "finished"
         assert load_config(folder)[1].iterations == result.agent.iteration == 12
-        assert same_run(run("whole").folder, folder)
+        whole = run("whole", preset="paper").folder
+        assert whole.metrics_path.read_bytes() == folder.metrics_path.read_bytes()
+        assert whole.read_summary()["exact"] == folder.read_summary()["exact"]
+
+    @pytest.mark.parametrize(("extend", "progress"), [(False, 1.0), (True, 0.5)])
+    def test_the_plan_is_that_of_the_first_training_unless_it_is_extended(self, run, stop_at, extend, progress):
+        folder = run(iterations=6).folder
+        stop_at(8, press_ctrl_c)
+        stopped = resume(folder, iterations=16, extend=extend)
+        tracker = find_tracker(stopped.agent.env)
+        assert (tracker.iteration, tracker.progress) == (8, progress)
+        # β of the grid's penalty grows geometrically from 0.005 to 40.
+        beta = tracker.problem.constraints["cost"].penalty.beta
+        assert beta == pytest.approx(0.005 * (40.0 / 0.005) ** progress)
+        # Resumed once more, the plan is still that.
+        assert find_tracker(resume(folder).agent.env).progress == 1.0
 
     def test_a_finished_run(self, run):
         folder = run().folder

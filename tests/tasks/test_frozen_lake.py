@@ -4,12 +4,12 @@ import copy
 import inspect
 import json
 import pickle
+from dataclasses import fields
 from math import log
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from constrained_maxent.experiments import PRESETS, make_frozen_lake, make_frozen_lake_vector
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 
@@ -18,7 +18,11 @@ from constrained_maxent.envs import SafeFrozenLake, SafeFrozenLakeVector
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.penalties import Quadratic
 from constrained_maxent.schedules import Geometric
-from constrained_maxent.wrappers import find_tracker
+from constrained_maxent.tasks import PRESETS, make_frozen_lake, make_frozen_lake_vector
+from constrained_maxent.tasks.stacks import make_stack
+from constrained_maxent.tracker import find_tracker
+
+pytestmark = pytest.mark.filterwarnings("ignore::constrained_maxent.errors.UnplannedRun")
 
 ID = "FrozenLake-PGP-v0"
 LEFT, DOWN, RIGHT, UP = range(4)
@@ -92,24 +96,35 @@ class TestSettings:
         assert batches == [9, 19]
 
     def test_every_setting_of_a_preset_is_an_argument(self):
-        parameters = inspect.signature(make_frozen_lake).parameters
-        for preset in PRESETS.values():
-            assert preset.keys() <= parameters.keys()
+        # But "agent", which the agent is given; "penalty" and the others go before the preset's.
+        arguments = inspect.signature(make_stack).parameters.keys()
+        for presets in PRESETS.values():
+            for preset in presets.values():
+                assert {field.name for field in fields(preset)} - {"agent"} <= arguments
 
     def test_schedules_of_the_default(self):
-        tracker = find_tracker(gym.make(ID, iterations=100))
+        tracker = find_tracker(gym.make(ID))
         penalty = tracker.problem.constraints["cost"].penalty
-        for _ in range(50):
-            penalty = penalty.updated(1.0)
-        assert penalty.beta == pytest.approx((0.005 * 40.0) ** 0.5)
-        assert tracker.estimator.memory == Geometric(0.7, 0.97, 100)
-        agent = PGP(gym.make(ID, iterations=100), learning_rate=0.01).hyperparameters
-        assert (agent.optimizer, agent.baseline, agent.decay_iterations) == ("natural", "batch-mean", 100)
+        assert penalty.updated(1.0, 0.5).beta == pytest.approx((0.005 * 40.0) ** 0.5)
+        assert tracker.estimator.memory == Geometric(0.7, 0.97)
+        agent = PGP(gym.make(ID), learning_rate=0.01).hyperparameters
+        assert (agent.optimizer, agent.baseline) == ("natural", "batch-mean")
         assert (agent.learning_rate, agent.final_learning_rate, agent.damping) == (0.01, 0.0003, 0.001)
+
+    def test_schedules_end_where_the_run_is_planned_to_end(self):
+        """Two batches of four are half the run, for an agent that announces nothing itself."""
+        env = make_frozen_lake(iterations=4, episodes_per_batch=1, horizon=2)
+        env.reset(seed=0)
+        walk(env, 4)
+        tracker = find_tracker(env)
+        assert (tracker.iteration, tracker.progress) == (2, 0.5)
+        # β after the k-th of n batches is that of progress k/n.
+        assert tracker.problem.constraints["cost"].penalty.beta == pytest.approx((0.005 * 40.0) ** 0.5)
+        assert not find_tracker(make_frozen_lake()).is_planned
 
     def test_a_beta_is_constant(self):
         penalty = find_tracker(gym.make(ID, beta=0.5)).problem.constraints["cost"].penalty
-        assert penalty.updated(1.0) == Quadratic(0.5)
+        assert penalty.updated(1.0, 1.0) == Quadratic(0.5)
 
     def test_a_vector_holds_every_copy(self):
         for n, size in ((4, 16), (40, 40)):
@@ -119,13 +134,13 @@ class TestSettings:
                 infos["batch"] for infos in (env.step(np.zeros(n, int))[4] for _ in range(30)) if "batch" in infos
             ]
             assert reports[0]["episodes"] == size
-        with pytest.raises(InvalidSetting, match="20 sub-environments"):
+        with pytest.raises(InvalidSetting, match="episodes_per_batch"):
             make_frozen_lake_vector(num_envs=20, episodes_per_batch=8)
 
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({"preset": "papers"}, "default|paper"),
+            ({"preset": "papers"}, "preset"),
             ({"pairing": "next"}, "pairing"),
             ({"scale": "big"}, "scale"),
             ({"beta": -1.0}, "beta"),
@@ -133,7 +148,9 @@ class TestSettings:
             ({"limit": float("nan")}, "limit"),
             ({"memory": 1.0}, "memory"),
             ({"episodes_per_batch": 0}, "episodes_per_batch"),
-            ({"episodes_per_batch": 4, "steps_per_batch": 4}, "one of"),
+            ({"episodes_per_batch": 4, "steps_per_batch": 4}, "episodes_per_batch"),
+            ({"buffer_size": 5}, "buffer_size"),
+            ({"reference": "expert.npz"}, "reference="),
             ({"horizon": 0}, "horizon"),
             ({"map_name": "5x5"}, "map_name"),
         ],
@@ -231,7 +248,7 @@ class TestGymnasium:
         described = json.loads(gym.make(ID, beta=0.5).spec.to_json())
         assert described["kwargs"] == {"beta": 0.5}
         names = [wrapper["name"] for wrapper in described["additional_wrappers"]]
-        assert names[:4] == ["TrackOccupancy", "EntropyObjective", "CostConstraint", "PseudoReward"]
+        assert names[:4] == ["TrackOccupancy", "Objective", "ConvexConstraint", "PseudoReward"]
 
     def test_two_from_one_spec_share_nothing(self):
         spec = gym.make(ID, episodes_per_batch=8).spec

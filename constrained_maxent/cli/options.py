@@ -1,0 +1,126 @@
+"""How the options of a command read: in groups, and without the hint that the default of most is ``None``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, is_dataclass, replace
+from typing import Annotated, Any
+
+import tyro
+from tyro.constructors import (
+    ConstructorRegistry,
+    PrimitiveConstructorSpec,
+    PrimitiveTypeInfo,
+    StructConstructorSpec,
+    StructFieldSpec,
+    StructTypeInfo,
+)
+
+registry = ConstructorRegistry()
+
+_being_described: list[Any] = []
+
+
+@dataclass(frozen=True)
+class _Flat:
+    """The options of a dataclass and of those inside it, by name, and what makes the dataclass of their values."""
+
+    fields: dict[str, StructFieldSpec]
+    build: Callable[[Mapping[str, Any]], Any]
+
+
+@registry.struct_rule
+def _described(info: StructTypeInfo) -> StructConstructorSpec | None:
+    """A dataclass in the groups that its ``GROUPS`` names, if it has them.
+
+    ``GROUPS`` maps a title to names of options, its own or those of dataclasses inside it; the others come first.
+    """
+    if isinstance(info.type, type) and issubclass(info.type, _Group):
+        return StructConstructorSpec(instantiate=dict, fields=info.type.fields)
+    if not is_dataclass(info.type) or info.type in _being_described:
+        return None
+    groups: Mapping[str, tuple[str, ...]] | None = getattr(info.type, "GROUPS", None)
+    if groups is None:
+        spec = _own(info.type, info)
+        return replace(spec, fields=tuple(map(_unhinted, spec.fields)))
+    flat = _flatten(info.type)
+    grouped = [
+        StructFieldSpec(
+            name=title,
+            type=type("Group", (_Group,), {"fields": tuple(flat.fields[name] for name in names)}),
+            default=tyro.MISSING_NONPROP,
+            helptext="",
+        )
+        for title, names in groups.items()
+    ]
+    first = [field for name, field in flat.fields.items() if not any(name in names for names in groups.values())]
+
+    def instantiate(**values: Any) -> Any:
+        parts = [values.pop(title) for title in groups]
+        return flat.build({**values, **{name: value for part in parts for name, value in part.items()}})
+
+    return StructConstructorSpec(instantiate=instantiate, fields=(*first, *grouped))
+
+
+class _Group:
+    """Options under one title."""
+
+    fields: tuple[StructFieldSpec, ...] = ()
+
+
+def _own(kind: Any, info: StructTypeInfo | None = None) -> StructConstructorSpec:
+    """What tyro says of a dataclass itself."""
+    _being_described.append(kind)
+    try:
+        spec = ConstructorRegistry.get_struct_spec(
+            info or StructTypeInfo.make(kind, tyro.MISSING_NONPROP, in_union_context=False)
+        )
+    finally:
+        _being_described.pop()
+    assert isinstance(spec, StructConstructorSpec)
+    return spec
+
+
+def _flatten(kind: Any) -> _Flat:
+    fields: dict[str, StructFieldSpec] = {}
+    parts: dict[str, _Flat] = {}
+    own = _own(kind).fields
+    for field in own:
+        if is_dataclass(field.type):
+            parts[field.name] = _flatten(field.type)
+            fields |= parts[field.name].fields
+        else:
+            fields[field.name] = _unhinted(field)
+
+    def build(values: Mapping[str, Any]) -> Any:
+        return kind(
+            **{
+                field.name: parts[field.name].build(values) if field.name in parts else values[field.name]
+                for field in own
+            }
+        )
+
+    return _Flat(fields, build)
+
+
+def _unhinted(field: StructFieldSpec) -> StructFieldSpec:
+    """Without a hint of its default, if that is ``None``: the text says what happens where the option is left out."""
+    if field.default is not None:
+        return field
+    kind: Any = Annotated[field.type, tyro.conf.arg(help_behavior_hint=""), tyro.conf.FlagConversionOff]
+    return replace(field, type=kind)
+
+
+@registry.primitive_rule
+def _none(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[None] | None:
+    """``None`` cannot be typed: leaving the option out says it."""
+    if info.type is not type(None):
+        return None
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="",
+        instance_from_str=lambda _: None,
+        is_instance=lambda value: value is None,
+        str_from_instance=lambda _: ["unset"],
+        choices=(),
+    )

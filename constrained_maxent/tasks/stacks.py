@@ -1,0 +1,252 @@
+"""What ``gym.make`` returns for the -PGP- ids: each task inside its stack of wrappers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from os import PathLike, fspath
+from typing import Any
+
+from constrained_maxent import envs, wrappers
+from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.functionals import Entropy, LinearCost
+from constrained_maxent.functionals.entropy import Over
+from constrained_maxent.occupancy import OccupancyEstimator, Scale, estimator_config
+from constrained_maxent.penalties import Penalty, Quadratic, penalty_from_config
+from constrained_maxent.problem import Constraint
+from constrained_maxent.schedules import Schedule
+from constrained_maxent.tasks.presets import PRESETS, Preset, PresetName
+from constrained_maxent.tracker import Pairing, find_tracker
+from constrained_maxent.types import FloatArray, Points, check_count, is_number
+
+ImitationReference = Callable[[Points], FloatArray]
+"""λ_ref at points: a :class:`~constrained_maxent.references.Reference`, or any function."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What tells the three tasks apart.
+
+    Attributes:
+        env_id: of the stack.
+        environment: class of the scalar environment in ``constrained_maxent.envs``; the vector's ends with ``Vector``.
+        is_continuous: whether λ̂ is a density of ``info["state"]``; else cells are counted.
+        periodic: coordinates of that state that are angles.
+        imitates: whether its constraint is the distance to a reference; else it is the cost.
+    """
+
+    env_id: str
+    environment: str
+    is_continuous: bool = True
+    periodic: tuple[int, ...] = ()
+    imitates: bool = False
+
+
+FROZEN_LAKE = Task(env_id="FrozenLake-PGP-v0", environment="SafeFrozenLake", is_continuous=False)
+CARTPOLE = Task(env_id="SafeCartpole-PGP-v0", environment="SafeCartpole", periodic=(2,))
+POINT_MASS = Task(env_id="PointMass-PGP-v0", environment="PointMass", imitates=True)
+
+
+def make_frozen_lake(**settings: Any) -> Any:
+    """The paper's grid with its entropy objective and cost budget; what ``gym.make("FrozenLake-PGP-v0")`` returns.
+
+    Args:
+        settings: see :func:`make_stack`; the others are those of :class:`~constrained_maxent.envs.SafeFrozenLake`.
+    """
+    return make_stack(FROZEN_LAKE, **settings)
+
+
+def make_frozen_lake_vector(*, num_envs: int = 1, **settings: Any) -> Any:
+    """The vector form; what ``gym.make_vec("FrozenLake-PGP-v0", num_envs=...)`` returns."""
+    return make_stack(FROZEN_LAKE, num_envs=num_envs, **settings)
+
+
+def make_cartpole(**settings: Any) -> Any:
+    """The cartpole with its entropy objective and cost budget; what ``gym.make("SafeCartpole-PGP-v0")`` returns.
+
+    λ̂ is a density of ``info["state"]``, angle periodic, times π(a|s) where the acting agent tells log π. The limit is
+    the mean cost per step at scale ``normalized`` [m]; β has the scale of 1/cost².
+
+    Args:
+        settings: see :func:`make_stack`; the others are those of :class:`~constrained_maxent.envs.SafeCartpole`.
+    """
+    return make_stack(CARTPOLE, **settings)
+
+
+def make_cartpole_vector(*, num_envs: int = 1, **settings: Any) -> Any:
+    """The vector form; what ``gym.make_vec("SafeCartpole-PGP-v0", num_envs=...)`` returns.
+
+    The copies start staggered, unless batches are of whole episodes or ``staggered_starts`` says otherwise.
+    """
+    return make_stack(CARTPOLE, num_envs=num_envs, **settings)
+
+
+def make_point_mass(**settings: Any) -> Any:
+    r"""The point mass with the entropy objective; what ``gym.make("PointMass-PGP-v0")`` returns.
+
+    The task itself forbids nothing. With ``limit`` the policy stays near an expert,
+    :math:`\mathrm{KL}(\lambda\|\lambda_{\mathrm{ref}}) \le` limit [nats], the paper's :math:`r_{\max}` (*Apprenticeship
+    Learning*); the constraint is called ``imitation``.
+
+    Args:
+        settings: see :func:`make_stack`; the others are those of :class:`~constrained_maxent.envs.PointMass`.
+    """
+    return make_stack(POINT_MASS, **settings)
+
+
+def make_point_mass_vector(*, num_envs: int = 1, **settings: Any) -> Any:
+    """The vector form; what ``gym.make_vec("PointMass-PGP-v0", num_envs=...)`` returns."""
+    return make_stack(POINT_MASS, num_envs=num_envs, **settings)
+
+
+def make_stack(
+    task: Task,
+    *,
+    num_envs: int | None = None,
+    preset: PresetName = "default",
+    iterations: int | None = None,
+    pairing: Pairing = "same",
+    limit: float | None = None,
+    beta: float | None = None,
+    penalty: Penalty | Mapping[str, Any] | None = None,
+    reference: ImitationReference | str | PathLike[str] | None = None,
+    episodes_per_batch: int | None = None,
+    steps_per_batch: int | None = None,
+    discount: float | None = None,
+    scale: Scale | None = None,
+    over: Over | None = None,
+    smoothing: float | None = None,
+    estimator: OccupancyEstimator | Mapping[str, Any] | None = None,
+    memory: Schedule | None = None,
+    buffer_size: int | None = None,
+    **environment: Any,
+) -> Any:
+    """A task inside ``TrackOccupancy``, the entropy objective, its constraint and ``PseudoReward``.
+
+    Args:
+        task: which.
+        num_envs: ``None`` for the scalar environment, else the number of sub-environments of the vector one.
+        preset: ``"default"`` for what measures best, ``"paper"`` for the paper's settings. What is given explicitly
+            goes before the preset.
+        iterations: batches that the training will have. Schedules of penalty, memory and learning rate end there.
+            ``PGP.learn(iterations=...)`` says it as well: this is for other agents.
+        pairing: which estimate goes with which reward, see :data:`~constrained_maxent.tracker.Pairing`.
+        limit: of the constraint: the budget of ⟨c, λ⟩, usual 0, or the largest KL divergence from the reference.
+        beta: β of a quadratic penalty, constant. The default presets find a price by schedules of their own.
+        penalty: another one, or its plain data, instead of the preset's.
+        reference: what the point mass imitates: a :class:`~constrained_maxent.references.Reference`, its file, or any
+            function that gives λ_ref at points; by default the expert that comes with the package.
+        episodes_per_batch, steps_per_batch: size of a batch, all copies together. The default presets of continuous
+            control take 8 whole episodes; with more copies than that, or without a time limit, as many steps.
+        discount: γ of the occupancy. The agent's own is ``PGP(return_discount=)``.
+        scale: ``"normalized"`` or ``"truncated"``; β and the limit are in its units.
+        over: the entropy of ``"state-action"`` (of the state, where log π is unknown) or of ``"state"``.
+        smoothing: σ of the entropy, in units of λ̂.
+        estimator: instead of the preset's; the angle of the cartpole needs ``periodic=(2,)``.
+        memory, buffer_size: of the estimator, instead of the preset's.
+        environment: arguments of the bare environment.
+
+    Raises:
+        InvalidSetting: unknown preset, values out of range, or parts of a constraint that is not there.
+        FileNotFoundError, DamagedReference: the reference cannot be read.
+    """
+    if preset not in PRESETS[task.env_id]:
+        raise InvalidSetting(f"preset={preset!r} must be one of {', '.join(PRESETS[task.env_id])}.")
+    given: dict[str, Any] = {"limit": limit, "discount": discount, "scale": scale}
+    given |= {"over": over, "smoothing": smoothing, "estimator": estimator}
+    chosen = replace(
+        PRESETS[task.env_id][preset], **{name: value for name, value in given.items() if value is not None}
+    )
+    _check_constraint(task, chosen.limit, beta=beta, penalty=penalty, reference=reference)
+    enforced = _penalty(chosen.penalty, beta, penalty)
+    has_time_limit = environment.get("time_limit", 0.0) is not None
+    if not has_time_limit and chosen.discount == 1.0:
+        raise InvalidSetting(
+            "time_limit=None and discount=1 make the occupancy infinite: give a time_limit, or a discount below 1."
+        )
+    if episodes_per_batch is None and steps_per_batch is None:
+        episodes_per_batch, steps_per_batch = _batch_size(chosen, num_envs or 1, has_time_limit=has_time_limit)
+    if num_envs is not None:
+        environment = {"num_envs": num_envs, **environment}
+        if task.is_continuous:
+            # Fragments of copies in step would all show the same phase of the episode.
+            environment.setdefault("staggered_starts", episodes_per_batch is None and has_time_limit)
+    described = estimator_config(chosen.estimator)
+    if task.is_continuous and estimator is None:
+        described["periodic"] = list(task.periodic)
+    described |= {
+        name: value for name, value in (("memory", memory), ("buffer_size", buffer_size)) if value is not None
+    }
+    constraints = {}
+    if chosen.limit is not None and not task.imitates:
+        constraints["cost"] = Constraint(LinearCost("cost", limit=chosen.limit), enforced)
+    imitates = task.imitates and chosen.limit is not None
+    stack = wrappers.constrain(
+        getattr(envs, task.environment if num_envs is None else f"{task.environment}Vector")(**environment),
+        Entropy(over=chosen.over, smoothing=chosen.smoothing),
+        constraints,
+        estimator=described,
+        episodes_per_batch=episodes_per_batch,
+        steps_per_batch=steps_per_batch,
+        discount=chosen.discount,
+        scale=chosen.scale,
+        pairing=pairing,
+        state="state" if task.is_continuous else None,
+        replace_reward=not imitates,
+        suggestions=chosen.agent,
+    )
+    if imitates:
+        kit: Any = wrappers if num_envs is None else wrappers.vector
+        stack = kit.ImitationConstraint(stack, _described(reference), limit=chosen.limit, penalty=enforced)
+        stack = kit.PseudoReward(stack)
+    if iterations is not None:
+        find_tracker(stack).announce(iterations=check_count("iterations", iterations))
+    return stack
+
+
+def _check_constraint(task: Task, limit: float | None, **parts: Any) -> None:
+    """Raise ``InvalidSetting`` at parts of a constraint that the task does not have, or that nobody can keep."""
+    if not task.imitates:
+        if parts["reference"] is not None:
+            raise InvalidSetting(f"reference=: only {POINT_MASS.env_id} imitates one.")
+        return
+    given = ", ".join(f"{name}=" for name, value in parts.items() if value is not None)
+    if limit is None and given:
+        raise InvalidSetting(
+            f"{given} without a limit does nothing: give limit= as well (--limit on the command line), the largest KL "
+            "divergence from the reference [nats], the paper's r_max, or leave it out."
+        )
+    if limit is not None and is_number(limit) and limit < 0.0:
+        raise InvalidSetting(f"limit={limit!r}: a KL divergence is at least 0, so no policy can keep it.")
+
+
+def _penalty(usual: Penalty, beta: float | None, penalty: Penalty | Mapping[str, Any] | None) -> Penalty:
+    """What enforces the constraint: the penalty given, a constant β of the quadratic one, or the preset's."""
+    if beta is not None and penalty is not None:
+        raise InvalidSetting("beta= is that of a quadratic penalty: give it or penalty=, not both.")
+    if penalty is not None:
+        return penalty_from_config(penalty) if isinstance(penalty, Mapping) else penalty
+    return usual if beta is None else Quadratic(beta)
+
+
+def _batch_size(preset: Preset, copies: int, *, has_time_limit: bool) -> tuple[int | None, int | None]:
+    """Episodes and steps of a batch, one of them ``None``, for so many copies."""
+    episodes, steps = preset.episodes_per_batch, preset.steps_per_batch
+    if steps is None:
+        return max(episodes or 1, copies), None
+    # One episode of each of many copies would make batches that the schedules and the buffer are not meant for.
+    if has_time_limit and episodes is not None and episodes >= copies:
+        return episodes, None
+    return None, max(steps, copies)
+
+
+def _described(reference: ImitationReference | str | PathLike[str] | None) -> Any:
+    """A reference as plain data, so that the environment's spec can be written as JSON; one in memory as it is."""
+    if reference is None:
+        return {"entry_point": "constrained_maxent.references:shipped", "kwargs": {"env_id": "PointMass-v0"}}
+    if isinstance(reference, str | PathLike):
+        path = fspath(reference)
+        return {"entry_point": "constrained_maxent.references:Reference.load", "kwargs": {"path": path}}
+    if not callable(reference):
+        raise InvalidSetting(f"reference={reference!r} must be a references.Reference, its file, or a function.")
+    return reference
