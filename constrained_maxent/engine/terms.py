@@ -108,7 +108,9 @@ def _terms_of_one(functional: Functional, n_states: int, n_actions: int) -> Sequ
                 "smoothing above 0."
             )
         if [term.value is not None, term.slope is not None] != [term.kind == "elementwise"] * 2:
-            raise InvalidSetting(f"value= and slope= of a term of {name} belong to kind='elementwise', which needs both.")
+            raise InvalidSetting(
+                f"value= and slope= of a term of {name} belong to kind='elementwise', which needs both."
+            )
         if term.over_states and (term.kind not in ("entropy", "elementwise") or term.table is not None):
             raise InvalidSetting(
                 f"over_states=True of a term of {name} is for the kinds 'entropy' and 'elementwise', without a table."

@@ -1,0 +1,1 @@
+"""Training runs in folders: train, resume, evaluate and draw them, as the command line does."""
