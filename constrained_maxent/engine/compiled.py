@@ -1,5 +1,6 @@
 """All that asks Numba itself: typed decorators, a cache that notices changes in any of the compiled files, and machine
-code of functions that users give."""
+code of functions that users give.
+"""
 
 from __future__ import annotations
 

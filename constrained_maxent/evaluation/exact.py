@@ -9,13 +9,13 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike
 
-from constrained_maxent.spaces import Environment
 from constrained_maxent.errors import InvalidMDP, MissingCost
 from constrained_maxent.functionals import Functional
 from constrained_maxent.occupancy import Scale
 from constrained_maxent.oracle import Certificate, MixturePolicy, Solution, TabularMDP
 from constrained_maxent.oracle.mixtures import members
 from constrained_maxent.penalties import Quadratic
+from constrained_maxent.spaces import Environment
 from constrained_maxent.types import FloatArray
 from constrained_maxent.wrappers import find_tracker
 

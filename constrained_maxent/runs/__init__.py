@@ -1,1 +1,68 @@
-"""Training runs in folders: train, resume, evaluate and draw them, as the command line does."""
+"""Training runs as folders: what ``cmaxent train``, ``--resume``, ``evaluate``, ``plot`` and ``video`` do, in Python.
+
+>>> from pathlib import Path
+>>> from tempfile import TemporaryDirectory
+>>> import constrained_maxent as cmx
+>>> with TemporaryDirectory() as place:
+...     settings = cmx.runs.TrainSettings(iterations=2, agent=cmx.agents.PGPSettings(learning_rate=0.1))
+...     result = cmx.runs.train("FrozenLake-PGP-v0", settings, cmx.runs.RunFolder(Path(place) / "run"))
+...     sorted(file.name for file in result.folder.path.iterdir() if file.suffix in (".csv", ".json", ".pt"))
+['checkpoint.pt', 'config.json', 'metrics.csv', 'summary.json']
+
+Names are imported when they are first used: settings and folders need no PyTorch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from constrained_maxent.runs.environments import make_environment
+    from constrained_maxent.runs.evaluation import RunEvaluation, evaluate
+    from constrained_maxent.runs.pictures import Recording, draw_run, record_video
+    from constrained_maxent.runs.run_folder import RunFolder
+    from constrained_maxent.runs.settings import TrainSettings
+    from constrained_maxent.runs.training import Result, load_agent, load_config, resume, train
+
+_MODULES = {
+    "Recording": "pictures",
+    "Result": "training",
+    "RunEvaluation": "evaluation",
+    "RunFolder": "run_folder",
+    "TrainSettings": "settings",
+    "draw_run": "pictures",
+    "evaluate": "evaluation",
+    "load_agent": "training",
+    "load_config": "training",
+    "make_environment": "environments",
+    "record_video": "pictures",
+    "resume": "training",
+    "train": "training",
+}
+
+__all__ = [
+    "Recording",
+    "Result",
+    "RunEvaluation",
+    "RunFolder",
+    "TrainSettings",
+    "draw_run",
+    "evaluate",
+    "load_agent",
+    "load_config",
+    "make_environment",
+    "record_video",
+    "resume",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
