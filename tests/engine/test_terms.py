@@ -47,9 +47,7 @@ class Elementwise(Functional):
 
     def engine_terms(self, n_states, n_actions):
         return [
-            EngineTerm(
-                kind="elementwise", value=self.f, slope=self.df, table=self.table, over_states=self.over_states
-            )
+            EngineTerm(kind="elementwise", value=self.f, slope=self.df, table=self.table, over_states=self.over_states)
         ]
 
 
@@ -105,9 +103,7 @@ def test_the_entropy_as_a_function_of_the_user_s_is_the_entropy(ending_mdp, over
 def test_a_cost_as_a_function_of_the_user_s_is_the_cost(ending_mdp):
     own = Elementwise(lambda mass, entry: mass * entry, lambda mass, entry: entry, table=TABLE, limit=0.05)
     thetas = [
-        TabularEngine(ending_mdp, [RunSettings(constraints={"cost": Constraint(cost, Quadratic(50.0))})])
-        .run(300)
-        .theta
+        TabularEngine(ending_mdp, [RunSettings(constraints={"cost": Constraint(cost, Quadratic(50.0))})]).run(300).theta
         for cost in (own, LinearCost(TABLE, limit=0.05))
     ]
     np.testing.assert_allclose(thetas[0], thetas[1], rtol=0.0, atol=1e-12)
