@@ -27,8 +27,8 @@ import torch
 
 import constrained_maxent  # noqa: F401  # registers the environments
 from constrained_maxent.engine import RunSettings, TabularEngine
-from constrained_maxent.engine.dynamics import tabulate
 from constrained_maxent.engine.engine import available_processors
+from constrained_maxent.engine.sampling import tabulate
 from constrained_maxent.evaluation import ExactProblem
 from constrained_maxent.penalties import Quadratic
 from constrained_maxent.problem import Constraint

@@ -1,6 +1,4 @@
-"""All that asks Numba itself: typed decorators, a cache that notices changes in any of the compiled files, and machine
-code of functions that users give.
-"""
+"""Numba's decorators, typed; a cache that notices changes in any of the compiled files; functions that users give."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from weakref import WeakValueDictionary
 
 import numba
 import numpy as np
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]  # what Numba itself is built on
 from numba.extending import intrinsic
 
 from constrained_maxent.errors import InvalidSetting
@@ -130,12 +128,7 @@ def _ingredients(thing: object, seen: set[int]) -> Iterator[bytes]:
         yield f"{type(thing).__name__} {thing!r};".encode()
 
 
-@intrinsic
-def call_through(typing_context: Any, address: Any, mass: Any, entry: Any) -> Any:
-    """In compiled code, what the function at an address gives: ``call_through(address, mass, entry)``.
-
-    So one machine code of the engine, and its cache, serve all functions that users give.
-    """
+def _call_through(typing_context: Any, address: Any, mass: Any, entry: Any) -> Any:
     number = numba.types.float64
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -144,3 +137,10 @@ def call_through(typing_context: Any, address: Any, mass: Any, entry: Any) -> An
         return builder.call(builder.inttoptr(arguments[0], function.as_pointer()), arguments[1:])
 
     return number(numba.types.int64, number, number), generate
+
+
+call_through = cast(Callable[[int, float, float], float], intrinsic(_call_through))
+"""In compiled code, what the function at an address gives: ``call_through(address, mass, entry)``.
+
+So one machine code of the engine, and its cache, serve all functions that users give.
+"""

@@ -215,8 +215,8 @@ class TabularEngine:
         planned = int(state.get("planned_iterations", -1))
         if planned < 0 or (self._plan_is_given and planned not in (0, self.planned_iterations)):
             raise CheckpointMismatch(
-                f"The state belongs to an engine with planned_iterations={planned if planned >= 0 else 'unknown'}, here "
-                f"it is {self.planned_iterations}: build the engine with the same, or without."
+                f"The state's planned_iterations is {planned if planned >= 0 else 'missing'}, here it is "
+                f"{self.planned_iterations}: build the engine with the same number, or with none."
             )
         self._store.load_state_dict(state)
         if not self._plan_is_given:

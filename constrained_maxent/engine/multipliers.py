@@ -132,7 +132,7 @@ def stepped(penalties: Penalties, i: int, beta: float, multiplier: float, peak: 
         return multiplier
     if kind == ADAPTIVE:
         return max(multiplier + beta * violation / peak, 0.0) if peak > 0.0 else multiplier
-    rate: float = penalties.learning_rate[i]
+    rate, largest = float(penalties.learning_rate[i]), float(penalties.largest[i])
     if rate < 0.0:
         rate = 2.0 * beta
-    return min(max(multiplier + rate * violation, 0.0), penalties.largest[i])
+    return min(max(multiplier + rate * violation, 0.0), largest)

@@ -41,7 +41,7 @@ _UNIT = 2.0**-53
 
 @runtime_checkable
 class FiniteMDP(Protocol):
-    """Dynamics, start and horizon: enough to sample episodes. :class:`~constrained_maxent.oracle.TabularMDP` has them."""
+    """Dynamics, start and horizon, enough to sample episodes: a :class:`~constrained_maxent.oracle.TabularMDP`."""
 
     @property
     def transition(self) -> csr_array: ...

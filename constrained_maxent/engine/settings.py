@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from constrained_maxent.engine.compiled import inner
 from constrained_maxent.errors import InvalidSetting
@@ -124,9 +124,10 @@ _SCHEDULES = ("memory", "learning_rate", "beta", "momentum")
 
 
 def _require_between(name: str, given: Schedule, least: float, bound: float) -> None:
-    """Raise ``InvalidSetting`` unless a number, or both ends of a schedule where one is possible, are in [least, bound)."""
-    is_schedule = isinstance(given, Geometric) and name in _SCHEDULES
-    for value in (given.start, given.end) if is_schedule else (given,):
+    """Raise ``InvalidSetting`` unless least ≤ given < bound, at both ends of a schedule where there may be one."""
+    can_change = isinstance(given, Geometric) and name in _SCHEDULES
+    values: tuple[Any, ...] = (given.start, given.end) if can_change else (given,)  # type: ignore[union-attr]
+    for value in values:
         if not (is_number(value) and least <= value < bound):
             above = "above 0" if least == math.ulp(0.0) else f"at least {least:g}"
             below = ", and finite" if bound == math.inf else ", and below 1" if bound == 1.0 else ", and at most 1"

@@ -70,7 +70,7 @@ def natural_step(
     radius: float,
     touched: Flags,
 ) -> None:
-    """θ ← proj(θ + η x) with the natural direction x; ``visits`` is d, ``(n_states,)``, ``damping`` δ > 0, in its units."""
+    """θ ← proj(θ + η x) with the natural direction x; ``visits`` is d, ``(n_states,)``, ``damping`` δ in its units."""
     n_states, n_actions = theta.shape
     for s in range(n_states):
         if not touched[s]:

@@ -99,9 +99,18 @@ def prepare(runs: Sequence[RunSettings], n_states: int, n_actions: int) -> list[
         if functionals not in known:
             known[functionals] = terms_of(functionals, n_states, n_actions)
         terms, functions = known[functionals]
-        penalties, *starts = penalties_of([constraint.penalty for constraint in settings.constraints.values()])
-        compiled = CompiledSettings.of(settings)
-        prepared.append(PreparedRun(terms, penalties, compiled, stream_key(settings.seed), *starts, functions))
+        penalties, multipliers, peaks = penalties_of([c.penalty for c in settings.constraints.values()])
+        prepared.append(
+            PreparedRun(
+                terms=terms,
+                penalties=penalties,
+                settings=CompiledSettings.of(settings),
+                key=stream_key(settings.seed),
+                multipliers=multipliers,
+                peaks=peaks,
+                functions=functions,
+            )
+        )
     return prepared
 
 

@@ -70,7 +70,8 @@ def terms_of(
         if functional is not None
         for term in _terms_of_one(functional, n_states, n_actions)
     ]
-    count, functions = len(owned), []
+    count = len(owned)
+    functions: list[UserFunction] = []
     terms = Terms(
         has_objective=int(functionals[0] is not None),
         limits=np.array([0.0 if functional is None else functional.limit for functional in functionals]),
@@ -108,9 +109,7 @@ def _terms_of_one(functional: Functional, n_states: int, n_actions: int) -> Sequ
                 "smoothing above 0."
             )
         if [term.value is not None, term.slope is not None] != [term.kind == "elementwise"] * 2:
-            raise InvalidSetting(
-                f"value= and slope= of a term of {name} belong to kind='elementwise', which needs both."
-            )
+            raise InvalidSetting(f"value= and slope= of a term of {name}: kind='elementwise' needs both, others none.")
         if term.over_states and (term.kind not in ("entropy", "elementwise") or term.table is not None):
             raise InvalidSetting(
                 f"over_states=True of a term of {name} is for the kinds 'entropy' and 'elementwise', without a table."
