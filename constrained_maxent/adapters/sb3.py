@@ -36,16 +36,26 @@ def as_agent(model: Any, *, seed: int = 0) -> Sb3Agent:
             not copied: the agent does what the model does at that time.
         seed: of the actions that are drawn.
 
+    Returns:
+        An agent that can ``predict``; a :class:`StochasticSb3Agent`, which knows log π as well, where the policy is a
+        Gaussian network that can be read (SAC, PPO, A2C over ``Box`` actions), or a softmax (PPO, A2C over others).
+
     Raises:
         UnsupportedPolicy: not a model.
         gymnasium.error.DependencyNotInstalled: without Stable-Baselines3.
     """
     require_stable_baselines()
     from stable_baselines3.common.base_class import BaseAlgorithm
+    from stable_baselines3.common.policies import ActorCriticPolicy
 
     if not isinstance(model, BaseAlgorithm):
         raise UnsupportedPolicy(f"model={type(model).__name__} is not an algorithm of Stable-Baselines3, such as PPO.")
-    return Sb3Agent(model, seed=seed)
+    is_box = isinstance(model.action_space, gym.spaces.Box)
+    try:
+        is_stochastic = (is_box and network_of(model) is not None) or isinstance(model.policy, ActorCriticPolicy)
+    except UnsupportedPolicy:
+        is_stochastic = False
+    return (StochasticSb3Agent if is_stochastic else Sb3Agent)(model, seed=seed)
 
 
 class Sb3Agent:
@@ -75,14 +85,6 @@ class Sb3Agent:
 
         self._random_state = torch.Generator().manual_seed(check_count("seed", seed, least=0)).get_state()
 
-    @property
-    def policy(self) -> GaussianNetwork | None:
-        """A copy of the policy as plain data, as ``network_of`` makes it; ``None`` where there is none."""
-        try:
-            return network_of(self.model)
-        except UnsupportedPolicy:
-            return None
-
     def predict(self, observation: Any, *, deterministic: bool = False) -> tuple[Any, None]:
         """The action for one observation, or the actions for a batch of them, as the environment takes them.
 
@@ -101,25 +103,29 @@ class Sb3Agent:
             self._random_state = torch.get_rng_state()
         return actions, None
 
+
+class StochasticSb3Agent(Sb3Agent):
+    """An agent of Stable-Baselines3 whose policy has exact log-probabilities."""
+
+    @property
+    def policy(self) -> GaussianNetwork | None:
+        """A copy of a Gaussian policy as plain data, as ``network_of`` makes it; ``None`` of a softmax."""
+        return network_of(self.model) if isinstance(self.action_space, gym.spaces.Box) else None
+
     def log_prob(self, observations: Any, actions: NDArray[Any]) -> FloatArray:
-        """Log π [nats], ``(n,)``, of a batch of observations and of actions as the environment takes them.
-
-        Raises:
-            UnsupportedPolicy: the policy is neither a Gaussian network that can be read nor a categorical one.
-        """
+        """Log π [nats], ``(n,)``, of a batch of observations and of actions as the environment takes them."""
         import torch
-        from stable_baselines3.common.policies import ActorCriticPolicy
 
-        policy = self.model.policy
-        if isinstance(self.action_space, gym.spaces.Box):
+        network = self.policy
+        if network is not None:
             rows, _ = as_batch(self.observation_space, observations)
-            return network_of(self.model).log_prob(rows, as_rows(self.action_space, actions))
-        if not isinstance(policy, ActorCriticPolicy):
-            raise UnsupportedPolicy(f"{type(policy).__name__} has no log-probabilities: {_OTHERWISE}.")
+            return network.log_prob(rows, as_rows(self.action_space, actions))
+        policy = self.model.policy
         inputs, _ = policy.obs_to_tensor(observations)
         with torch.no_grad():
             log_prob = policy.get_distribution(inputs).log_prob(torch.as_tensor(actions, device=policy.device))
-        return log_prob.cpu().numpy().astype(np.float64)
+        log_probs: FloatArray = log_prob.cpu().numpy().astype(np.float64)
+        return log_probs
 
 
 def network_of(model: Any) -> GaussianNetwork:

@@ -21,7 +21,6 @@ from constrained_maxent.references import files
 from constrained_maxent.references.gaussian_network import clone
 from constrained_maxent.references.policies import CallablePolicy, ReferencePolicy, policy_of
 from constrained_maxent.references.rollouts import DEFAULTS, RolloutSettings, check_scalar, roll_out
-from constrained_maxent.spaces import as_row
 from constrained_maxent.types import Batch, FloatArray, Points, Trajectory
 from constrained_maxent.wrappers.layers import STATE_SPACE
 
@@ -146,11 +145,7 @@ class Reference:
             UnsupportedPolicy: another kind of agent or policy.
         """
         check_scalar(env)
-        policy = policy_of(agent, env.observation_space, env.action_space)
-        # Who cannot tell log-probabilities says so before many episodes were rolled out for nothing.
-        rows = np.asarray(as_row(env.observation_space, env.reset(seed=settings.get("seed", 0))[0]))[None]
-        policy.log_prob(rows, policy.act(rows, np.random.default_rng(0)))
-        return cls.from_rollouts(policy, env, **settings)
+        return cls.from_rollouts(policy_of(agent, env.observation_space, env.action_space), env, **settings)
 
     @classmethod
     def from_policy(

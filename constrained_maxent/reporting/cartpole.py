@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.cm import ScalarMappable
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike
 from constrained_maxent.errors import InvalidData
 from constrained_maxent.reporting.curves import Curve, Panel, curves_figure
 from constrained_maxent.reporting.scenes import ON_LIGHT, CartpoleScene
-from constrained_maxent.reporting.style import GREY, INK, blank_figure, episodes_of
+from constrained_maxent.reporting.style import GREY, INK, blank_figure, color_bar, episodes_of
 from constrained_maxent.types import FloatArray
 
 SNAPSHOTS = (2.4, 4.8, 6.0, 7.2, 8.4, 9.6)
@@ -65,10 +66,8 @@ def cartpole_strip_figure(
                 for artist in [*axes.lines, *axes.patches]:
                     artist.set_visible(False)
                 axes.text(0.5, 0.5, "ended", transform=axes.transAxes, ha="center", va="center", color=GREY)
-    bar = figure.colorbar(ScalarMappable(norm, ON_LIGHT), ax=grid, location="bottom", aspect=50, shrink=0.4, pad=0.02)
-    bar.set_label(scene.tracer_label, fontsize=9)
-    bar.outline.set_visible(False)
-    bar.ax.tick_params(labelsize=8, length=2)
+    place: dict[str, Any] = {"location": "bottom", "aspect": 50, "shrink": 0.4, "pad": 0.02}
+    color_bar(figure, ScalarMappable(norm, ON_LIGHT), grid, scene.tracer_label, **place)
     if title is not None:
         figure.suptitle(title, fontsize=10, color=INK)
     return figure

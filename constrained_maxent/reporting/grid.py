@@ -12,7 +12,16 @@ from matplotlib.patheffects import withStroke
 from numpy.typing import ArrayLike, NDArray
 
 from constrained_maxent.errors import InvalidData, NonFiniteValue
-from constrained_maxent.reporting.style import GREY, INK, VERMILLION, blank_figure, numbers, sequential_colors
+from constrained_maxent.reporting.style import (
+    GREY,
+    INK,
+    VERMILLION,
+    blank_figure,
+    color_bar,
+    draw_arrows,
+    numbers,
+    sequential_colors,
+)
 from constrained_maxent.types import FloatArray
 
 # Columns of the actions left, down, right, up as steps on an image, whose rows run downwards.
@@ -62,11 +71,8 @@ def grid_occupancy_figure(
     figure = blank_figure(max(width, 3.2), height if flat else max(height, 2.2))
     axes = figure.add_subplot()
     image = axes.imshow(visits, cmap=sequential_colors(), vmin=0.0, vmax=float(visits.max()) or 1.0, aspect="equal")
-    bar = figure.colorbar(
-        image, ax=axes, label="state occupancy d(s)", location="bottom" if flat else "right", shrink=0.92, pad=0.03
-    )
-    bar.outline.set_visible(False)
-    bar.ax.tick_params(labelsize=8, length=2)
+    side = "bottom" if flat else "right"
+    color_bar(figure, image, axes, "state occupancy d(s)", location=side, shrink=0.92, pad=0.03)
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():
@@ -78,7 +84,7 @@ def grid_occupancy_figure(
     luminance = np.asarray(image.cmap(image.norm(visits)))[..., :3] @ (0.2126, 0.7152, 0.0722)
     dark = luminance < 0.5
     _mark_cells(axes, letters, dark, cell)
-    _draw_arrows(axes, letters, probabilities, dark, cell)
+    _policy_arrows(axes, letters, probabilities, dark, cell)
     if title is not None:
         axes.set_title(title, fontsize=11)
     return figure
@@ -131,7 +137,7 @@ def _mark_cells(axes: Axes, letters: NDArray[np.str_], dark: NDArray[np.bool_], 
         text.set_path_effects([withStroke(linewidth=1.8 * cell, foreground=halo)])
 
 
-def _draw_arrows(
+def _policy_arrows(
     axes: Axes, letters: NDArray[np.str_], policy: FloatArray, dark: NDArray[np.bool_], cell: float
 ) -> None:
     """Draw the policy's arrows, outwards from the middle of each cell."""
@@ -142,21 +148,6 @@ def _draw_arrows(
     starts = np.stack([columns, rows], axis=1) + ARROW_START * ARROWS[actions]
     vectors = ARROW_LENGTH * policy[states, actions, None] * ARROWS[actions]
     is_dark = dark[rows, columns]
-    arrows = axes.quiver(
-        *starts.T,
-        *vectors.T,
-        angles="xy",
-        scale_units="xy",
-        scale=1.0,
-        units="xy",
-        width=0.03,
-        headwidth=4.0,
-        headlength=3.6,
-        headaxislength=3.3,
-        minlength=0.0,
-        color=np.where(is_dark, "white", INK),
-        edgecolor=np.where(is_dark, INK, "white"),
-        linewidth=0.5 * cell,
-        zorder=3,
-    )
-    arrows.set_gid("policy")
+    heads = {"headwidth": 4.0, "headlength": 3.6, "headaxislength": 3.3}
+    colors = {"color": np.where(is_dark, "white", INK), "edgecolor": np.where(is_dark, INK, "white")}
+    draw_arrows(axes, starts, vectors, gid="policy", width=0.03, linewidth=0.5 * cell, zorder=3, **heads, **colors)

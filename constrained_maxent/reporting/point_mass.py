@@ -12,10 +12,19 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike
 
-from constrained_maxent.errors import InvalidData, InvalidSetting
+from constrained_maxent.errors import InvalidData
 from constrained_maxent.reporting.scenes import PointMassScene, draw_table
-from constrained_maxent.reporting.style import BLUE, INK, PALE_BLUE, blank_figure, episodes_of, sequential_colors
-from constrained_maxent.types import FloatArray
+from constrained_maxent.reporting.style import (
+    BLUE,
+    INK,
+    PALE_BLUE,
+    blank_figure,
+    color_bar,
+    draw_arrows,
+    episodes_of,
+    sequential_colors,
+)
+from constrained_maxent.types import FloatArray, check_count
 
 ActionFunction = Callable[[Any], ArrayLike]
 """Actions ``(n, 2)`` for observations ``(n, 4)``."""
@@ -40,10 +49,9 @@ def visit_maps_figure(
         InvalidSetting: bins below 1.
         InvalidData: no policy, states of another shape, or no visit on the table.
     """
-    if isinstance(bins, bool) or not (bins >= 1 and bins % 1 == 0):
-        raise InvalidSetting(f"bins={bins!r} must be a whole number of at least 1.")
+    bins = check_count("bins", bins)
     shares = {
-        name: visit_shares(episodes_of(f"policies[{name!r}]", states, 4), scene.reach, int(bins))
+        name: visit_shares(episodes_of(f"policies[{name!r}]", states, 4), scene.reach, bins)
         for name, states in policies.items()
     }
     visited = np.concatenate([share[share > 0.0] for share in shares.values()]) if shares else np.zeros(0)
@@ -52,16 +60,13 @@ def visit_maps_figure(
     low, high = 100.0 * float(visited.min()), 100.0 * float(visited.max())
     norm = LogNorm(low, high if high > low else 10.0 * low)
     figure, axes_row = _tables(scene, list(shares), title)
-    edges = np.linspace(-scene.reach, scene.reach, int(bins) + 1)
+    edges = np.linspace(-scene.reach, scene.reach, bins + 1)
     mesh = None
     for axes, share in zip(axes_row, shares.values(), strict=True):
         table = np.ma.masked_equal(100.0 * share.T, 0.0)
         mesh = axes.pcolormesh(edges, edges, table, cmap=sequential_colors(), norm=norm, zorder=1, rasterized=True)
     assert mesh is not None
-    bar = figure.colorbar(mesh, ax=axes_row, aspect=25, shrink=0.9, pad=0.02)
-    bar.set_label("share of steps in a cell [%]", fontsize=9)
-    bar.outline.set_visible(False)
-    bar.ax.tick_params(labelsize=8)
+    color_bar(figure, mesh, axes_row, "share of steps in a cell [%]", aspect=25, shrink=0.9, pad=0.02)
     return figure
 
 
@@ -105,9 +110,7 @@ def action_arrows_figure(
         InvalidSetting: ``n_starts`` or ``every`` below 1.
         InvalidData: no policy, or arrays of other shapes, the reference's among them.
     """
-    for option, count in (("n_starts", n_starts), ("every", every)):
-        if isinstance(count, bool) or not (count >= 1 and count % 1 == 0):
-            raise InvalidSetting(f"{option}={count!r} must be a whole number of at least 1.")
+    n_starts, every = check_count("n_starts", n_starts), check_count("every", every)
     if not policies:
         raise InvalidData("There is nothing to draw: give at least one policy.")
     figure, axes_row = _tables(scene, list(policies), title)
@@ -129,8 +132,8 @@ def action_arrows_figure(
             advised = np.asarray(reference(places.astype(np.float32)), dtype=np.float64)
             if advised.shape != pushes.shape:
                 raise InvalidData(f"reference(observations) must be of shape {pushes.shape}, not {advised.shape}.")
-            _draw_arrows(axes, scene, places, advised, REFERENCE_GREY, "reference")
-        _draw_arrows(axes, scene, places, pushes, BLUE, "policy")
+            _push_arrows(axes, scene, places, advised, REFERENCE_GREY, "reference")
+        _push_arrows(axes, scene, places, pushes, BLUE, "policy")
     handles = [
         Line2D([], [], color=BLUE, linewidth=2, label="action of the policy"),
         *([Line2D([], [], color=REFERENCE_GREY, linewidth=2, label="action of the reference")] if reference else []),
@@ -160,23 +163,10 @@ def _tables(scene: PointMassScene, names: list[str], title: str | None) -> tuple
     return figure, axes_row
 
 
-def _draw_arrows(
+def _push_arrows(
     axes: Axes, scene: PointMassScene, places: FloatArray, actions: FloatArray, color: str, gid: str
 ) -> None:
     length = 0.1 * scene.reach
-    arrows = axes.quiver(
-        *places[:, :2].T,
-        *(length * actions).T,
-        angles="xy",
-        scale_units="xy",
-        scale=1.0,
-        units="xy",
-        width=0.04 * length,
-        headwidth=5.0,
-        headlength=5.0,
-        headaxislength=4.5,
-        minlength=0.0,
-        color=color,
-        zorder=4 if gid == "policy" else 3,
-    )
-    arrows.set_gid(gid)
+    heads = {"headwidth": 5.0, "headlength": 5.0, "headaxislength": 4.5}
+    order = 4 if gid == "policy" else 3
+    draw_arrows(axes, places[:, :2], length * actions, gid=gid, width=0.04 * length, color=color, zorder=order, **heads)

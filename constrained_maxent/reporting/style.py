@@ -1,4 +1,4 @@
-"""What all figures share: size, colors, and how arrays of numbers are read.
+"""What all figures share: size, colors, arrows, and how arrays of numbers are read.
 
 The figures are independent of ``pyplot``: they need no display, no window opens, and they are freed like any other
 object. Write them with ``figure.savefig``. The colors are those of Okabe and Ito, which color-blind people can tell
@@ -7,9 +7,13 @@ apart.
 
 from __future__ import annotations
 
+from typing import Any
+
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
@@ -32,6 +36,20 @@ def sequential_colors() -> LinearSegmentedColormap:
     """From almost white to dark blue, evenly in lightness."""
     colors = matplotlib.colormaps["Blues"](np.linspace(0.02, 1.0, 256))
     return LinearSegmentedColormap.from_list("occupancy", list(colors))
+
+
+def color_bar(figure: Figure, colors: ScalarMappable, axes: Any, label: str, **place: Any) -> None:
+    """A bar that explains colors; ``place`` is what Matplotlib's ``Figure.colorbar`` takes."""
+    bar = figure.colorbar(colors, ax=axes, **place)
+    bar.set_label(label, fontsize=9)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(labelsize=8, length=2)
+
+
+def draw_arrows(axes: Axes, places: FloatArray, vectors: FloatArray, *, gid: str, width: float, **look: Any) -> None:
+    """Arrows from places ``(n, 2)`` along vectors ``(n, 2)``, all in the units of the axes."""
+    units: dict[str, Any] = {"angles": "xy", "scale_units": "xy", "scale": 1.0, "units": "xy", "minlength": 0.0}
+    axes.quiver(*places.T, *vectors.T, width=width, **units, **look).set_gid(gid)
 
 
 def numbers(name: str, values: ArrayLike) -> FloatArray:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 from collections.abc import Callable
-from dataclasses import replace
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium as gym
@@ -37,7 +39,7 @@ def kernels(**options: Any) -> FromScikitLearn:
 
 KINDS: dict[str, Make] = {
     "mixture": GaussianMixture,
-    "torch": AdamGaussianMixture,
+    "adam": AdamGaussianMixture,
     "neighbors": NearestNeighbors,
     "kernels": kernels,
 }
@@ -53,7 +55,7 @@ def batch_of(states: Any, *, seed: int = 0, **columns: Any) -> Batch:
     """One trajectory through the given states, with random actions."""
     states = np.asarray(states, dtype=np.float64)
     actions = np.random.default_rng(seed).uniform(-1.0, 1.0, (len(states), 2))
-    return Batch(observations=states, lengths=[len(states)], **({"actions": actions} | columns))
+    return Batch(observations=states, **({"actions": actions, "lengths": [len(states)]} | columns))
 
 
 def normal(n: int = 400, d: int = 2, seed: int = 0) -> Batch:
@@ -197,7 +199,7 @@ class TestDegenerateData:
 
 
 class TestAngles:
-    @pytest.mark.parametrize("kind", ["mixture", "torch", "kernels"])
+    @pytest.mark.parametrize("kind", ["mixture", "adam", "kernels"])
     @pytest.mark.parametrize("spread", [0.1, 1.0, 3.0])
     def test_density_of_one_angle_integrates_to_one_turn(self, kind: str, spread: float) -> None:
         angles = np.pi + spread * np.random.default_rng(0).normal(size=(500, 1))
@@ -275,6 +277,92 @@ class TestBuffer:
         assert len(fitted._samples) == 50
 
 
+class Counted(NearestNeighbors):
+    """Knows how often λ̂ was evaluated."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.n_evaluations = 0
+
+    def log_density(self, rows: Any) -> Any:
+        self.n_evaluations += 1
+        return super().log_density(rows)
+
+
+class TestOncePerBatch:
+    @pytest.mark.parametrize(
+        ("options", "expected"),
+        [({}, 1), ({"buffer_size": 1000}, 1), ({"buffer_size": 60}, 2), ({"memory": 0.5}, 2)],
+        ids=str,
+    )
+    def test_where_the_measure_is_over_the_steps_of_the_batch(self, options: dict[str, Any], expected: int) -> None:
+        estimator = bound(Counted(**options))
+        for seed in range(2):
+            batch = normal(80, seed=seed)
+            estimator.fit(batch)
+            estimator.n_evaluations = 0
+            measure, points = estimator.measure(), estimator.points_of(batch)
+            assert estimator.n_evaluations == expected
+            # What was evaluated is what a stranger's question about the same places gets.
+            fresh = estimator.points(batch.observations, batch.actions)
+            np.testing.assert_array_equal(points.density, fresh.density)
+            if expected == 1:
+                np.testing.assert_array_equal(measure.points.density, fresh.density)
+
+    def test_other_batches_and_later_estimates_are_evaluated_anew(self) -> None:
+        batch, other = normal(50), normal(50, seed=1)
+        estimator = bound(Counted()).fit(batch)
+        first = estimator.points_of(batch).density
+        estimator.fit(other)
+        assert not np.array_equal(estimator.points_of(batch).density, first)
+        state = bound(Counted()).fit(batch).state_dict()
+        estimator.points_of(other)
+        estimator.load_state_dict(state)
+        np.testing.assert_array_equal(estimator.measure().points.density, first)
+        assert not np.array_equal(estimator.points_of(other).density, first)
+
+    def test_copies_do_not_carry_the_batch(self) -> None:
+        batch = normal(50)
+        estimator = bound(Counted()).fit(batch)
+        estimator.measure()
+        assert len(pickle.dumps(estimator)) == len(pickle.dumps(bound(Counted()).fit(batch)))
+        twin = deepcopy(estimator)
+        np.testing.assert_array_equal(twin.measure().points.density, estimator.measure().points.density)
+
+
+def test_fresh_remembers_nothing() -> None:
+    first, second = normal(60), normal(30, seed=1)
+    for options in ({"memory": 0.5}, {"buffer_size": 200}):
+        fresh = bound(NearestNeighbors(n_neighbors=3, **options).fresh())
+        assert fresh.get_params() == NearestNeighbors(n_neighbors=3).get_params()
+        alone = bound(NearestNeighbors(n_neighbors=3)).fit(second)
+        np.testing.assert_array_equal(
+            fresh.fit(first).fit(second).points_of(second).density, alone.points_of(second).density
+        )
+
+
+def test_a_density_of_ones_own() -> None:
+    """A uniform density over the box of the samples, which needs two methods."""
+
+    @dataclass(kw_only=True, eq=False, repr=False)
+    class Uniform(ContinuousEstimator):
+        margin: float = 0.0
+
+        def learn(self, rows: Any, weights: Any, rng: Any) -> None:
+            self._low, self._high = rows.min(axis=0) - self.margin, rows.max(axis=0) + self.margin
+
+        def log_density(self, rows: Any) -> Any:
+            inside = ((rows >= self._low) & (rows <= self._high)).all(axis=1)
+            return np.where(inside, -np.log(np.prod(self._high - self._low)), -np.inf)
+
+    states = np.array([[0.0, 0.0], [1.0, 4.0], [2.0, 1.0]])
+    check_estimator(Uniform(margin=0.5), batch_of(np.tile(states, (2, 1)), lengths=[3, 3]), space(2), ACTIONS)
+    fitted = bound(Uniform()).fit(batch_of(states))
+    np.testing.assert_allclose(fitted.points_of(batch_of(states)).density, 3.0 / 8.0)
+    with pytest.raises(UnsupportedSpace, match="over"):
+        bound(Uniform(over="state-action")).fit(batch_of(states)).measure()
+
+
 class TestStatesAndActions:
     def test_times_the_policy(self) -> None:
         batch = replace(normal(), log_probs=np.linspace(-3.0, 1.0, 400), weights=np.full(400, 0.5))
@@ -291,7 +379,7 @@ class TestStatesAndActions:
         points = bound(GaussianMixture()).fit(normal()).measure().points
         np.testing.assert_array_equal(points.density, points.state_density)
 
-    @pytest.mark.parametrize("kind", ["mixture", "torch"])
+    @pytest.mark.parametrize("kind", ["mixture", "adam"])
     def test_marginal_of_a_joint_fit(self, kind: str) -> None:
         fitted = bound(KINDS[kind](over="state-action"), 1).fit(normal(d=1))
         state, line = np.array([[0.3]]), np.linspace(-12.0, 12.0, 241)
