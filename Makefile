@@ -109,7 +109,7 @@ constraints:
 	echo 'torch==$(TORCH)' > "$$work/torch.txt"; \
 	"$$work/venv/bin/pip-compile" --quiet --upgrade --no-header --no-annotate --no-emit-index-url \
 		--no-emit-find-links --no-emit-trusted-host --no-emit-options --strip-extras --allow-unsafe \
-		--extra dev --extra parquet --extra sb3 --constraint "$$work/torch.txt" \
+		--extra dev --extra studies --extra sb3 --constraint "$$work/torch.txt" \
 		--output-file "$$work/resolved.txt" pyproject.toml; \
 	{ \
 		echo '# Pinned versions of all dependencies, extras included, for Python 3.11 on Linux.'; \

@@ -127,7 +127,7 @@ def test_an_interrupted_run_goes_on(study, tmp_path, monkeypatch):
     run_study(first, tmp_path / "parts", seeds=1, iterations=1)
     folder = RunFolder(tmp_path / "parts" / "near-seed0")
     config = folder.read_config()
-    config["settings"] |= {"iterations": 2, "schedule_iterations": 2}
+    config["settings"] |= {"iterations": 2}
     folder.write_json(folder.config_path, config)
     folder.summary_path.unlink()
     monkeypatch.setattr(control, "train", lambda *_, **__: 1 / 0)
