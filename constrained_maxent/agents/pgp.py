@@ -174,17 +174,19 @@ class PGP:
             raise InvalidSetting(f"{name}={amount!r} must be a number of at least 0.")
         if iterations is not None and amount % 1:
             raise InvalidSetting(f"iterations={amount!r} must be a whole number: batches are taken as a whole.")
-        begun = getattr(self, "iteration" if total_timesteps is None else "timesteps")
+        counted = "iteration" if total_timesteps is None else "timesteps"
+        begun = getattr(self, counted)
         if planned is not None:
             self._tracker.announce(**{unit: check_count("planned", planned)}, replace_plan=True)
         elif amount > 0:
-            self._tracker.announce(**{unit: begun + math.ceil(amount)})
+            # From where the tracker stands: others may have acted on the environment before this agent.
+            self._tracker.announce(**{unit: getattr(self._tracker, counted) + math.ceil(amount)})
         done = 0
         self._goes_on = False
         with Progress(math.ceil(amount), enabled=progress_bar) as progress:
             while done < amount:
                 report = self._iterate()
-                done = (report.iteration if total_timesteps is None else report.timesteps) - begun
+                done = getattr(report, counted) - begun
                 progress.update(done, objective=report.objective, constraints=report.constraints)
                 if callback is not None:
                     answer = callback(self, report)

@@ -107,7 +107,11 @@ class TestScalar:
 
     def test_only_ready_trajectories(self):
         """Pairing split: the first half of the batch is not in the gradient."""
-        env = Watched(gym.make("FrozenLake-PGP-v0", preset="paper", desc=HOLED, horizon=HORIZON, episodes_per_batch=5, pairing="split"))
+        env = Watched(
+            gym.make(
+                "FrozenLake-PGP-v0", preset="paper", desc=HOLED, horizon=HORIZON, episodes_per_batch=5, pairing="split"
+            )
+        )
         (rollout,) = collect(env)
         assert len(rollout.lengths) == 3
         taken = [(step.before, step.action) for step in env.steps][-rollout.lengths.sum() :]
@@ -149,7 +153,9 @@ class TestVector:
     def make(self, mode, **settings):
         settings = {"episodes_per_batch": 7, "slippery": True, "desc": HOLED} | settings
         return WatchedVector(
-            gym.make_vec("FrozenLake-PGP-v0", preset="paper", num_envs=3, horizon=HORIZON, autoreset_mode=mode.value, **settings)
+            gym.make_vec(
+                "FrozenLake-PGP-v0", preset="paper", num_envs=3, horizon=HORIZON, autoreset_mode=mode.value, **settings
+            )
         )
 
     @pytest.mark.parametrize("seed", range(5))
@@ -222,7 +228,9 @@ class TestRefused:
             Collector(env)
 
     def test_an_estimate_for_each_sub_environment(self):
-        env = gym.make_vec("FrozenLake-PGP-v0", preset="paper", num_envs=2, vectorization_mode="sync", episodes_per_batch=1)
+        env = gym.make_vec(
+            "FrozenLake-PGP-v0", preset="paper", num_envs=2, vectorization_mode="sync", episodes_per_batch=1
+        )
         with pytest.raises(MissingTracker):
             Collector(env)
         env.close()

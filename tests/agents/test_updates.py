@@ -373,9 +373,7 @@ class TestNaturalGradient:
         measure = find_tracker(env).estimator.measure()
         cells = np.flatnonzero(measure.weights)
         weights = measure.weights.reshape(-1)[cells]
-        points = Points(
-            density=weights, state_density=measure.points.state_density.reshape(-1)[cells], cells=cells
-        )
+        points = Points(density=weights, state_density=measure.points.state_density.reshape(-1)[cells], cells=cells)
         estimator = SimpleNamespace(
             is_fitted=True, table_shape=lambda: (36, 4), measure=lambda: Measure(points=points, weights=weights)
         )
