@@ -186,7 +186,8 @@ def from_row(space: gym.Space[Any], row: Any) -> Any:
         return tuple(elements)
     if not isinstance(space, gym.spaces.Box):
         _components(space)
-    return np.reshape(row, space.shape or ()).astype(space.dtype)
+    # An array also where the shape is (): of one number, NumPy's reshape makes a scalar.
+    return np.array(row, dtype=space.dtype).reshape(space.shape or ())
 
 
 def from_rows(space: gym.Space[Any], rows: NDArray[Any]) -> Any:

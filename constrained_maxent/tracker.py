@@ -93,6 +93,16 @@ class _Plan:
     unit: Literal["iterations", "timesteps"]
     amount: int
 
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any] | None) -> _Plan | None:
+        """The plan of a checkpoint, if it has one. Raises ValueError: it is none."""
+        if state is None:
+            return None
+        [(unit, amount)] = state.items()
+        if unit not in ("iterations", "timesteps") or not (isinstance(amount, int) and amount >= 1):
+            raise ValueError(f"{unit}={amount!r} is no plan of a run")
+        return cls(unit, amount)
+
 
 class Tracker:
     """Fits λ̂ at the end of every batch and turns it into the pseudo-rewards of the penalized problem.
@@ -487,7 +497,7 @@ class Tracker:
                 raise CheckpointMismatch(
                     f"The checkpoint's penalty of {name!r} does not fit this environment's: {error}"
                 ) from error
-        plan = None if state["plan"] is None else _Plan(*next(iter(state["plan"].items())))
+        plan = _Plan.from_state(state["plan"])
         try:
             self.estimator.load_state_dict(state["estimator"])
         except InvalidData as error:

@@ -217,3 +217,22 @@ class TestRefuses:
     def test_a_wrong_number_of_components(self, shape: tuple[int, ...]) -> None:
         with pytest.raises(InvalidData, match="Elements of"):
             FiniteSpace(MultiDiscrete([2, 3])).encode(np.zeros(shape, dtype=np.int64))
+
+
+@pytest.mark.parametrize(
+    ("space", "one", "many"),
+    [
+        (Discrete(3), np.array(1), (0, 2)),
+        (Box(-1.0, 1.0, (2,)), [0.0, 5.0], [[0.0, 5.0]]),
+        (Box(-1.0, 1.0, ()), 0.5, [0.5]),
+    ],
+)
+def test_one_is_told_from_many_whatever_they_are_held_in(space: gym.Space[Any], one: Any, many: Any) -> None:
+    assert is_single(space, one)
+    assert not is_single(space, many)
+
+
+def test_one_number_of_a_box_is_an_array() -> None:
+    action = from_row(Box(-1.0, 1.0, ()), np.float32(0.5))
+    assert isinstance(action, np.ndarray)
+    assert (action.shape, action.dtype, action.item()) == ((), np.float32, 0.5)

@@ -30,7 +30,7 @@ class Stateful(Protocol):
         """Everything that it has learnt and counts: numbers, strings, arrays and tensors, in dicts and lists."""
 
     def load_state_dict(self, state: Mapping[str, Any], /) -> None:
-        """Put back what ``state_dict`` returned."""
+        """Put back what ``state_dict`` returned; from a file, tuples come as lists and NumPy's scalars as Python's."""
 
 
 def save(path: str | PathLike[str], agent: Stateful, *, arguments: Mapping[str, Any] | None = None) -> None:
@@ -52,7 +52,7 @@ def save(path: str | PathLike[str], agent: Stateful, *, arguments: Mapping[str, 
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     with replacing(target) as temporary, temporary.open("wb") as file:
-        torch.save(_to_tensors(content), file)
+        torch.save(_packed(content), file)
 
 
 def read(path: str | PathLike[str], env: Environment, kind: str) -> dict[str, Any]:
@@ -100,9 +100,9 @@ def restore(path: str | PathLike[str], content: Mapping[str, Any], agent: Statef
         CheckpointMismatch: the tracker has other terms, spaces or another estimator. It stays as it was.
     """
     with DamageNamed(path):
-        agent.load_state_dict(content["state"])
+        agent.load_state_dict(_unpacked(content["state"]))
         # Last, because only now is it sure that the rest fits: the environment stays as it is otherwise.
-        _restore(find_tracker(agent.env), _to_arrays(content["tracker"]))
+        _restore(find_tracker(agent.env), _unpacked(content["tracker"]))
 
 
 class DamageNamed:
@@ -156,25 +156,29 @@ def describe(env: Environment) -> dict[str, str]:
     }
 
 
-def _to_tensors(value: Any) -> Any:
-    """NumPy's arrays as tensors and its scalars as Python's, which can be loaded without executing code."""
+_ARRAY = "NumPy array"
+"""Only key of the dict that stands for an array in a file: an array itself cannot be loaded without executing code."""
+
+
+def _packed(value: Any) -> Any:
+    """NumPy's arrays and scalars, within dicts and lists, as a file holds them."""
     if isinstance(value, np.ndarray):
-        return torch.from_numpy(value.copy())
+        return {_ARRAY: torch.from_numpy(value.copy())}
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, Mapping):
-        return {key: _to_tensors(entry) for key, entry in value.items()}
+        return {key: _packed(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_to_tensors(entry) for entry in value]
+        return [_packed(entry) for entry in value]
     return value
 
 
-def _to_arrays(value: Any) -> Any:
-    """The inverse: tensors as NumPy's arrays."""
-    if isinstance(value, torch.Tensor):
-        return value.numpy()
+def _unpacked(value: Any) -> Any:
+    """The inverse: arrays are arrays again, tensors stay tensors."""
     if isinstance(value, Mapping):
-        return {key: _to_arrays(entry) for key, entry in value.items()}
+        if value.keys() == {_ARRAY}:
+            return value[_ARRAY].numpy()
+        return {key: _unpacked(entry) for key, entry in value.items()}
     if isinstance(value, list):
-        return [_to_arrays(entry) for entry in value]
+        return [_unpacked(entry) for entry in value]
     return value

@@ -176,7 +176,9 @@ class PGP:
         if iterations is not None and iterations % 1:
             raise InvalidSetting(f"iterations={iterations!r} must be a whole number: batches are taken as a whole.")
         if planned is not None or amount > 0:
-            end = begun + math.ceil(amount) if planned is None else check_count("planned", planned)
+            # From where the tracker stands: others may have acted on the environment before this agent.
+            stands = self._tracker.timesteps if iterations is None else self._tracker.iteration
+            end = stands + math.ceil(amount) if planned is None else check_count("planned", planned)
             plan = {"iterations": None, "timesteps": None, unit: end}
             self._tracker.announce(
                 iterations=plan["iterations"], timesteps=plan["timesteps"], replace_plan=planned is not None
@@ -186,7 +188,7 @@ class PGP:
         with Progress(math.ceil(amount), enabled=progress_bar) as progress:
             while done < amount:
                 report = self._iterate()
-                done = (report.iteration if total_timesteps is None else report.timesteps) - begun
+                done = getattr(report, counted) - begun
                 progress.update(done, objective=report.objective, constraints=report.constraints)
                 if callback is not None:
                     answer = callback(self, report)

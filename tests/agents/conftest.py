@@ -1,4 +1,4 @@
-"""An environment that speaks PGP's language without this package's wrappers, and the grid with its exact values."""
+"""An environment that reports batches without this package's wrappers, and the grid with its exact values."""
 
 from types import SimpleNamespace
 
@@ -8,10 +8,12 @@ import pytest
 
 from constrained_maxent.agents import PGP
 from constrained_maxent.evaluation import ExactProblem
+from constrained_maxent.occupancy import Counts, Weighting
+from constrained_maxent.tracker import Report, Tracker
 
 
 class Reporter(gym.Env):
-    """Reports made-up pseudo-rewards and batches in ``info``, as the wrappers do, but stands alone.
+    """Reports made-up batches by a tracker of its own, which never sees a step.
 
     Observations are drawn at random; an episode lasts ``horizon`` steps and then is truncated, or terminated.
     """
@@ -31,8 +33,12 @@ class Reporter(gym.Env):
         self.observation_space, self.action_space = observation_space, action_space
         self.reward, self.episodes, self.horizon, self.end = reward, episodes, horizon, end
         self.discount, self.ready = discount, ready
+        # Nothing is fitted, so that any spaces will do.
+        nothing = gym.spaces.Discrete(1)
+        self.tracker = Tracker(
+            Counts().bind(nothing, nothing), Weighting(discount, horizon, "truncated"), pairing="same"
+        )
         self.log = []  # (observation, action, next observation) of every step since the last new batch
-        self.batches = 0
 
     def draw(self):
         space = self.observation_space
@@ -54,32 +60,34 @@ class Reporter(gym.Env):
         self.time += 1
         over = self.time == self.horizon
         info = {"pseudo_reward": float(self.reward(before, action))}
+        self.tracker.timesteps += 1
         if len(self.log) == self.episodes * self.horizon:
-            info["batch"] = self.report()
+            self.tracker.last_report = self.report()
+            self.tracker.iteration += 1
+            info["batch"] = self.tracker.last_report.to_info()
             self.log, self.last = [], self.log
         return self.observation, 0.0, over and self.end == "terminated", over and self.end == "truncated", info
 
     def report(self):
         n, steps = self.episodes, self.horizon
         rewards = np.array([self.reward(s, a) for s, a, _ in self.log]).reshape(n, steps)
-        self.batches += 1
-        return {
-            "iteration": self.batches - 1,
-            "episodes": n,
-            "steps": n * steps,
-            "episode_count": float(n),
-            "objective": None,
-            "constraints": {},
-            "multipliers": {},
-            "penalty": 0.0,
-            "discount": self.discount,
-            "pseudo_rewards": list(rewards),
-            "ready": [self.ready(i) for i in range(n)],
-            "weights": list(np.tile(self.discount ** np.arange(steps), (n, 1))),
-            "sub_environments": [0] * n,
-            "started_ago": [n * steps - 1 - i * steps for i in range(n)],
-            "whole_episodes": True,
-        }
+        return Report(
+            iteration=self.tracker.iteration,
+            episodes=n,
+            steps=n * steps,
+            episode_count=float(n),
+            objective=None,
+            constraints={},
+            multipliers={},
+            penalty=0.0,
+            discount=self.discount,
+            pseudo_rewards=list(rewards),
+            ready=[self.ready(i) for i in range(n)],
+            weights=list(np.tile(self.discount ** np.arange(steps), (n, 1))),
+            sub_environments=[0] * n,
+            started_ago=[n * steps - 1 - i * steps for i in range(n)],
+            whole_episodes=True,
+        )
 
 
 @pytest.fixture(scope="session")

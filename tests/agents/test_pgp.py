@@ -12,8 +12,9 @@ from gymnasium.vector import AutoresetMode
 
 import constrained_maxent as cmx
 from constrained_maxent.agents import PGP, IterationReport
-from constrained_maxent.errors import InvalidSetting, NonFiniteValue, UnsupportedSpace
+from constrained_maxent.errors import InvalidSetting, MissingTracker, NonFiniteValue, UnsupportedSpace
 from constrained_maxent.oracle import TabularMDP
+from constrained_maxent.tracker import find_tracker
 
 GAMMA, BETA, ETA = 0.99, 0.005, 0.01  # of the paper's grid
 SIGMA = 1e-6  # of the entropy's smoothing, by default
@@ -361,13 +362,13 @@ class TestLearn:
             PGP(lake()).learn(**{name: value})
 
     def test_batches_are_whole(self):
-        with pytest.raises(InvalidSetting, match=r"iterations=2\.5 must be a whole number"):
+        with pytest.raises(InvalidSetting, match="iterations"):
             PGP(lake()).learn(iterations=2.5)
         assert PGP(lake()).learn(iterations=2.0).iteration == 2
 
     @pytest.mark.parametrize("amounts", [{}, {"iterations": 1, "total_timesteps": 1}])
     def test_exactly_one_amount(self, amounts):
-        with pytest.raises(InvalidSetting, match="one of"):
+        with pytest.raises(InvalidSetting, match="total_timesteps"):
             PGP(lake()).learn(**amounts)
 
     def test_scientific_notation(self):
@@ -414,44 +415,89 @@ class TestLearn:
 
     @pytest.mark.parametrize("unwrapped", ["SafeFrozenLake-v0", "CartPole-v1"])
     def test_unwrapped(self, unwrapped):
-        with pytest.raises(InvalidSetting, match=r"wrappers\.constrain\(env, episodes_per_batch=8\)"):
-            PGP(gym.make(unwrapped), hidden_sizes=(4,)).learn(iterations=1)
+        with pytest.raises(MissingTracker):
+            PGP(gym.make(unwrapped), hidden_sizes=(4,))
 
     def test_disabled_autoreset(self):
-        with pytest.raises(InvalidSetting, match="NEXT_STEP or SAME_STEP"):
+        with pytest.raises(InvalidSetting, match="autoreset_mode"):
             PGP(lakes(num_envs=2, autoreset_mode="Disabled"))
 
     def test_unsupported_actions(self, reporter):
-        with pytest.raises(UnsupportedSpace, match="neither Discrete nor Box"):
+        with pytest.raises(UnsupportedSpace, match="MultiDiscrete"):
             PGP(reporter(Discrete(2), MultiDiscrete([2, 2]), reward=lambda s, a: 0.0))
 
 
-class TestLearningRate:
-    def rates(self, reporter, **settings):
-        """η of five iterations as the optimizer has it, and as the length of its plain steps shows it."""
+class TestPlan:
+    """η from 0.1 to 0.001 shows the progress of the run: 0.1 · 0.01^progress, where each batch of 6 steps begins."""
+
+    def agent(self, reporter, **settings):
         env = reporter(Discrete(2), Discrete(2), reward=lambda s, a: float(s + a))
-        agent, thetas, told, norms = PGP(env, optimizer="sgd", **settings), [np.zeros((2, 2))], [], []
+        rates = {"learning_rate": 0.1, "final_learning_rate": 0.001}
+        return PGP(env, optimizer="sgd", **(rates | settings))
+
+    def rates(self, agent, *amounts):
+        """η of each iteration as the optimizer has it, and as the length of its plain steps shows it."""
+        thetas, told, norms = [theta_of(agent)], [], []
 
         def note(agent, report):
             thetas.append(theta_of(agent))
             told.append(agent.optimizer.param_groups[0]["lr"])
             norms.append(report.gradient_norm)
 
-        agent.learn(iterations=5, callback=note)
+        for amount in amounts:
+            agent.learn(**amount, callback=note)
         steps = np.linalg.norm(np.diff(thetas, axis=0), axis=(1, 2))
         np.testing.assert_allclose(steps / norms, told, rtol=1e-9)
         return told
 
-    def test_decays_geometrically_and_then_stays(self, reporter):
-        rates = self.rates(reporter, learning_rate=0.1, final_learning_rate=0.001, decay_iterations=2)
-        assert rates == pytest.approx([0.1, 0.01, 0.001, 0.001, 0.001], rel=1e-12)
+    @pytest.mark.parametrize(
+        ("amounts", "progress"),
+        [
+            ([{"iterations": 4}], [0.0, 0.25, 0.5, 0.75]),
+            # The first call announces the end; a later one leaves it where it is.
+            ([{"iterations": 2}, {"iterations": 3}], [0.0, 0.5, 1.0, 1.0, 1.0]),
+            ([{"iterations": 1, "planned": 4}] * 3, [0.0, 0.25, 0.5]),
+            ([{"iterations": 1, "planned": 4}, {"iterations": 2}], [0.0, 0.25, 0.5]),
+            ([{"iterations": 2}, {"iterations": 1, "planned": 4}], [0.0, 0.5, 0.5]),
+            ([{"iterations": 0, "planned": 2}, {"iterations": 3}], [0.0, 0.5, 1.0]),
+            ([{"iterations": 0}, {"iterations": 2}], [0.0, 0.5]),
+            ([{"total_timesteps": 12}, {"total_timesteps": 6}], [0.0, 0.5, 1.0]),
+            ([{"total_timesteps": 12, "planned": 24}], [0.0, 0.25]),
+            ([{"iterations": 1, "planned": 2}, {"total_timesteps": 6}], [0.0, 0.5]),
+        ],
+        ids=str,
+    )
+    def test_progress_of_the_whole_run(self, reporter, amounts, progress):
+        expected = 0.1 * 0.01 ** np.array(progress)
+        assert self.rates(self.agent(reporter), *amounts) == pytest.approx(expected.tolist(), rel=1e-12)
 
-    @pytest.mark.parametrize("settings", [{}, {"decay_iterations": 2}])
-    def test_stays_without_a_final_one(self, reporter, settings):
-        assert self.rates(reporter, learning_rate=0.1, **settings) == [0.1] * 5
+    def test_what_the_environment_announced_holds(self, reporter):
+        agent = self.agent(reporter)
+        find_tracker(agent.env).announce(iterations=4)
+        assert self.rates(agent, {"iterations": 2}) == pytest.approx([0.1, 0.1 * 0.01**0.25], rel=1e-12)
+        # unless the whole length is given
+        assert self.rates(agent, {"iterations": 1, "planned": 3}) == pytest.approx([0.1 * 0.01 ** (2 / 3)], rel=1e-12)
+
+    @pytest.mark.parametrize("name", ["iterations", "total_timesteps"])
+    def test_where_others_have_acted_before(self, reporter, name):
+        """Four batches without a plan, then as many: the run is at its half."""
+        agent = self.agent(reporter)
+        tracker = find_tracker(agent.env)
+        tracker.iteration, tracker.timesteps = 4, 24
+        amount = 4 if name == "iterations" else 24
+        expected = 0.1 * 0.01 ** np.array([0.5, 0.625, 0.75, 0.875])
+        assert self.rates(agent, {name: amount}) == pytest.approx(expected.tolist(), rel=1e-12)
+
+    def test_the_rate_stays_without_a_final_one(self, reporter):
+        assert self.rates(self.agent(reporter, final_learning_rate=None), {"iterations": 5}) == [0.1] * 5
+
+    @pytest.mark.parametrize("planned", [0, -1, 1.5, "2", True])
+    def test_refused(self, reporter, planned):
+        with pytest.raises(InvalidSetting, match="planned"):
+            self.agent(reporter).learn(iterations=1, planned=planned)
 
 
-class TestNormalisedObservations:
+class TestNormalizedObservations:
     def make(self, reporter, **settings):
         env = reporter(Box(-1.0, 1.0, (2,)), Discrete(2), reward=lambda s, a: float(a), episodes=3, **settings)
         return env, PGP(env, hidden_sizes=(4,), critic_steps=1)
@@ -492,7 +538,7 @@ class TestDivergence:
         for parameter in agent.policy.parameters():
             parameter.data.fill_(math.nan)
         agent.policy.changed()
-        with pytest.raises(NonFiniteValue, match="lower the learning rate"):
+        with pytest.raises(NonFiniteValue, match="policy"):
             agent.learn(iterations=1)
 
     def test_of_the_gradient(self, reporter):
@@ -606,8 +652,8 @@ class TestPolicyTable:
                 agent.policy_table()
 
 
-class TestInfoIsAllItReads:
-    """The reporter stands alone: what PGP learns on it, it learns from ``info``."""
+class TestReportsAreAllItReads:
+    """The reporter stands alone: what PGP learns on it, it learns from the tracker's reports."""
 
     def test_discrete(self, reporter):
         env = reporter(Discrete(3, start=1), Discrete(3, start=-1), reward=lambda s, a: float(a == s - 2), horizon=1)

@@ -1,18 +1,24 @@
-"""Steps of a policy against hand calculation, the surrogate in NumPy, and automatic differentiation."""
+"""Steps of a policy against hand calculation, the surrogate in NumPy, linear algebra and automatic differentiation."""
 
 import copy
 import math
+from types import SimpleNamespace
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box, Discrete
 from torch.distributions import Categorical
 
+from constrained_maxent.agents import PGP
 from constrained_maxent.agents.policies import TabularSoftmax, make_policy
 from constrained_maxent.agents.settings import PGPSettings, complete
-from constrained_maxent.agents.updates import update_policy
+from constrained_maxent.agents.updates import NaturalGradient, NormalizedGradient, estimated_visits, update_policy
 from constrained_maxent.errors import NonFiniteValue
+from constrained_maxent.occupancy import Counts, Weighting
+from constrained_maxent.tracker import Tracker, find_tracker
+from constrained_maxent.types import Measure, Points
 
 
 class Recorder(torch.optim.SGD):
@@ -36,7 +42,7 @@ def hyperparameters(**settings):
 def table(theta):
     policy = TabularSoftmax(Discrete(len(theta)), Discrete(len(theta[0])))
     with torch.no_grad():
-        policy.theta.copy_(torch.tensor(theta))
+        policy.theta.copy_(torch.tensor(np.array(theta)))
     return policy
 
 
@@ -255,6 +261,206 @@ class TestEachStep:
     @pytest.mark.parametrize("epochs", [1, 2])
     def test_is_not_taken_up_a_gradient_that_is_not_finite(self, bad, epochs):
         policy = table(THETA)
-        with pytest.raises(NonFiniteValue, match="lower the learning rate"):
+        with pytest.raises(NonFiniteValue, match="gradient"):
             update(policy, ROWS, RAW, [bad, *FACTORS[1:]], epochs=epochs, minibatch_size=0)
         np.testing.assert_array_equal(policy.theta.detach(), THETA)
+
+
+def grid(**settings):
+    """The grid with the paper's settings, a vector of four."""
+    return gym.make_vec("FrozenLake-PGP-v0", num_envs=4, preset="paper", episodes_per_batch=4, **settings)
+
+
+def parameters(policy):
+    return torch.cat([parameter.detach().flatten() for parameter in policy.parameters()]).double().numpy()
+
+
+kinds = pytest.mark.parametrize(
+    "settings",
+    [
+        {"learning_rate": 0.3},
+        {"policy": "mlp", "hidden_sizes": (8,), "critic_steps": 2, "learning_rate": 0.01},
+    ],
+    ids=["table", "networks"],
+)
+"""Both kinds of policy."""
+
+
+class TestNormalizedGradient:
+    def moved(self, *gradients, lr=0.5):
+        policy = [torch.nn.Parameter(torch.zeros(len(gradient), dtype=torch.float64)) for gradient in gradients]
+        for parameter, gradient in zip(policy, gradients, strict=True):
+            parameter.grad = torch.tensor(gradient, dtype=torch.float64)
+        NormalizedGradient(policy, lr=lr).step()
+        return [parameter.tolist() for parameter in policy]
+
+    def test_by_hand(self):
+        """The norm over both parameters is √(3² + 4² + 12²) = 13."""
+        assert self.moved([3.0, 4.0], [12.0], lr=26.0) == [pytest.approx([-6.0, -8.0]), pytest.approx([-24.0])]
+
+    def test_a_gradient_of_0_takes_no_step(self):
+        assert self.moved([0.0, 0.0]) == [[0.0, 0.0]]
+
+    def test_an_agents_steps_have_its_length(self):
+        agent, seen = PGP(grid(), optimizer="normalized", learning_rate=0.2, seed=0), [np.zeros(144)]
+        agent.learn(iterations=3, callback=lambda agent, report: seen.append(parameters(agent.policy)))
+        np.testing.assert_allclose(np.linalg.norm(np.diff(seen, axis=0), axis=1), 0.2, rtol=1e-12)
+
+
+class TestNaturalGradient:
+    def stepped(self, theta, gradient, visits, *, lr, damping, horizon=1):
+        """At γ = 1 and scale truncated, a full-length episode has the mass of its horizon."""
+        policy = table(theta)
+        spaces = Discrete(len(theta)), Discrete(len(theta[0]))
+        tracker = Tracker(Counts().bind(*spaces), Weighting(1.0, horizon, "truncated"), pairing="same")
+        optimizer = NaturalGradient(policy, tracker, lr=lr, damping=damping)
+        optimizer.visits = np.array(visits, dtype=np.float64)
+        policy.theta.grad = -torch.as_tensor(np.array(gradient, dtype=np.float64))
+        optimizer.step()
+        return policy.theta.detach().numpy()
+
+    def test_is_the_inverse_fisher_matrix_times_the_gradient(self):
+        """(d (diag π - π πᵀ) + δ M I)⁻¹ g, solved in every state."""
+        rng = np.random.default_rng(3)
+        theta, visits = rng.normal(size=(4, 3)), rng.random(4)
+        gradient = rng.normal(size=(4, 3))
+        gradient -= gradient.mean(axis=1, keepdims=True)  # scores sum to 0 over the actions
+        expected = theta.copy()
+        for s, pi in enumerate(softmax(theta)):
+            fisher = visits[s] * (np.diag(pi) - np.outer(pi, pi)) + 0.05 * 22.0 * np.eye(3)
+            expected[s] += 0.3 * np.linalg.solve(fisher, gradient[s])
+        found = self.stepped(theta, gradient, visits, lr=0.3, damping=0.05, horizon=22)
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+    def test_by_hand_on_a_bandit(self):
+        """One state, two actions, rewards r: ĝ = π₀π₁(r₀ - r₁)(1, -1) = (r₀ - r₁)/4 (1, -1) under the uniform policy.
+
+        The Fisher matrix has the eigenvalue 2π₀π₁ = 1/2 along (1, -1), so that the step is η (r₀ - r₁)/4 / (1/2 + δ)
+        each way: with r = (3, 1), δ = 1/2 and η = 1 it is 1/2.
+        """
+        found = self.stepped([[0.0, 0.0]], [[0.5, -0.5]], [1.0], lr=1.0, damping=0.5)
+        np.testing.assert_allclose(found, [[0.5, -0.5]], rtol=1e-12)
+
+    def test_an_agent_without_an_estimate_steps_by_hand(self, reporter):
+        """One state, two actions, reward 2 for action 1, d from the batch's own steps.
+
+        Four episodes of one step, of which n take action 1: ĝ₁ = Σ r (1{a=1} - 1/2) / 4 = 2n / 8 = n/4, d = 1, δ = 1/2.
+        """
+        env = reporter(Discrete(1), Discrete(2), reward=lambda s, a: 2.0 * a, episodes=4, horizon=1)
+        agent = PGP(env, optimizer="natural", damping=0.5, learning_rate=0.1, seed=0).learn(iterations=1)
+        n = sum(action for _, action, _ in env.last)
+        assert n > 0
+        step = 0.1 * (n / 4) / (0.5 + 0.5)
+        np.testing.assert_allclose(agent.policy.theta.detach().numpy(), [[-step, step]], rtol=1e-12)
+
+    def test_visits_are_the_marginal_of_the_estimate(self):
+        env = grid(memory=0.9)
+        agent = PGP(env, optimizer="natural", seed=0).learn(iterations=3)
+        np.testing.assert_array_equal(agent.optimizer.visits, find_tracker(env).estimator.occupancy_.sum(axis=1))
+
+    def test_of_pairing_previous_that_before_the_batch(self):
+        env = grid(memory=0.9, pairing="previous")
+        agent = PGP(env, optimizer="natural", seed=0).learn(iterations=2)
+        marginal = find_tracker(env).estimator.occupancy_.sum(axis=1)
+        agent.learn(iterations=1)
+        np.testing.assert_array_equal(agent.optimizer.visits, marginal)
+
+    def test_visits_of_a_sparse_estimate(self):
+        """As the dense one's, in which the same numbers stand between zeros."""
+        env = grid(memory=0.5)
+        agent = PGP(env, optimizer="natural", seed=0).learn(iterations=2)
+        dense = estimated_visits(find_tracker(env), agent.policy)
+        measure = find_tracker(env).estimator.measure()
+        cells = np.flatnonzero(measure.weights)
+        weights = measure.weights.reshape(-1)[cells]
+        points = Points(density=weights, state_density=measure.points.state_density.reshape(-1)[cells], cells=cells)
+        estimator = SimpleNamespace(
+            is_fitted=True, table_shape=lambda: (36, 4), measure=lambda: Measure(points=points, weights=weights)
+        )
+        found = estimated_visits(SimpleNamespace(estimator=estimator), agent.policy)
+        np.testing.assert_allclose(found, dense, rtol=1e-15)
+
+    def test_each_of_several_minibatches_is_a_step_of_its_own(self):
+        moved = [
+            np.abs(PGP(grid(), optimizer="natural", seed=0, epochs=n).learn(iterations=1).policy_table() - 0.25).sum()
+            for n in (1, 4)
+        ]
+        assert moved[1] > 2.0 * moved[0]
+
+
+class TestProximalTerm:
+    def train(self, iterations=5, **settings):
+        return parameters(PGP(grid(), seed=1, **settings).learn(iterations=iterations).policy)
+
+    @kinds
+    def test_weight_0_is_plain(self, settings):
+        plain = self.train(**settings)
+        np.testing.assert_array_equal(self.train(proximal_weight=0.0, **settings), plain)
+        assert (self.train(proximal_weight=0.5, inner_iterations=3, **settings) != plain).any()
+
+    @kinds
+    def test_a_center_that_always_moves_is_plain(self, settings):
+        """With one step from each center the pull is always 0."""
+        one = {"epochs": 1, "minibatch_size": 0, **settings}
+        np.testing.assert_array_equal(self.train(proximal_weight=9.0, inner_iterations=1, **one), self.train(**one))
+
+    def test_two_steps_by_hand(self, reporter):
+        """One state, two actions, reward 2 for action 1, four episodes of one step, η = 0.1, ρ̂ = 5, center (0, 0).
+
+        A step is θ ← θ + η (ĝ - ρ̂ θ), and ĝ₁ = Σ 2·1{a=1} (1 - π₁) / 4 - Σ 0 = n (1 - π₁) / 2 for n times action 1.
+        """
+        env = reporter(Discrete(1), Discrete(2), reward=lambda s, a: 2.0 * a, episodes=4, horizon=1)
+        agent = PGP(env, learning_rate=0.1, proximal_weight=5.0, inner_iterations=2, seed=0)
+        theta = 0.0  # of action 1; that of action 0 is its negative
+        for _ in range(2):
+            agent.learn(iterations=1)
+            n = sum(action for _, action, _ in env.last)
+            theta += 0.1 * (n * (1.0 - 1.0 / (1.0 + math.exp(-2.0 * theta))) / 2.0 - 5.0 * theta)
+        assert theta > 0.01
+        np.testing.assert_allclose(agent.policy.theta.detach(), [[-theta, theta]], rtol=1e-12)
+
+
+class TestPolicyAverage:
+    @kinds
+    def test_by_hand(self, settings):
+        """With d = 0.7 the plain mean of up to three iterates; from the fourth on 0.7 of what was."""
+        iterates, shown = [], []
+
+        def record(agent, report):
+            iterates.append(parameters(agent.learner))
+            shown.append(parameters(agent.policy))
+
+        PGP(grid(), seed=1, averaging=0.7, **settings).learn(iterations=5, callback=record)
+        expected = [iterates[0], np.mean(iterates[:2], axis=0), np.mean(iterates[:3], axis=0)]
+        expected.append(0.7 * expected[2] + 0.3 * iterates[3])
+        expected.append(0.7 * expected[3] + 0.3 * iterates[4])
+        np.testing.assert_allclose(shown, expected, rtol=0.0, atol=1e-7)
+        assert (shown[-1] != iterates[-1]).any()
+
+    @kinds
+    def test_learning_does_not_see_it(self, settings):
+        one = PGP(grid(), seed=1, averaging=0.9, **settings).learn(iterations=3)
+        other = PGP(grid(), seed=1, **settings).learn(iterations=3)
+        np.testing.assert_array_equal(parameters(one.learner), parameters(other.policy))
+        assert other.policy is other.learner
+
+    @kinds
+    def test_it_is_what_the_agent_shows(self, settings):
+        agent = PGP(grid(), seed=1, averaging=0.9, **settings).learn(iterations=3)
+        rows = np.arange(36)
+        with torch.no_grad():
+            log_probs = [agent.policy.log_prob(rows, np.full(36, action)).double().numpy() for action in range(4)]
+        np.testing.assert_allclose(agent.policy_table(), np.exp(log_probs).T, atol=1e-6)
+        assert (agent.policy_table() != agent.learner.table()).any()
+        draws = [int(agent.predict(0)[0]) for _ in range(2000)]
+        # Four standard errors of a frequency from 2000 draws are at most 0.045.
+        np.testing.assert_allclose(np.bincount(draws, minlength=4) / 2000, agent.policy_table()[0], atol=0.045)
+
+    def test_observations_are_normalized_as_the_learner_does(self, reporter):
+        env = reporter(
+            Box(-1.0, 1.0, (3,)), Box(-1.0, 1.0, (2,)), reward=lambda s, a: float(a @ s[:2]), episodes=3, horizon=5
+        )
+        agent = PGP(env, averaging=0.5, hidden_sizes=(8,), critic_steps=1, seed=0).learn(iterations=2)
+        assert agent.learner.features.count == 30
+        for name, buffer in agent.learner.named_buffers():
+            np.testing.assert_array_equal(dict(agent.policy.named_buffers())[name], buffer)

@@ -4,7 +4,7 @@ import gymnasium as gym
 import pytest
 
 from constrained_maxent.agents import PGP
-from constrained_maxent.agents.progress import Progress
+from constrained_maxent.agents.reports import Progress
 
 
 def test_shows_entropy_constraints_and_count(capsys):
