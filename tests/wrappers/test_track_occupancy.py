@@ -27,6 +27,7 @@ from constrained_maxent.wrappers import (
     PseudoReward,
     TrackOccupancy,
     constrain,
+    find_tracker,
 )
 
 SIGMA = 0.1
@@ -213,7 +214,7 @@ class TestEnds:
     def test_flags_reach_the_estimator(self, scripted, monkeypatch):
         seen = []
         fit = Counts.fit
-        monkeypatch.setattr(Counts, "fit", lambda self, batch: (seen.append(batch), fit(self, batch))[1])
+        monkeypatch.setattr(Counts, "fit", lambda self, batch, **how: (seen.append(batch), fit(self, batch, **how))[1])
         env = stack(
             scripted.Playback(
                 scripted.episode([0, 1], end="terminated"),
@@ -799,6 +800,12 @@ def lake(**settings):
     return PseudoReward(env)
 
 
+def planned_lake(**settings):
+    env = gym.make("FrozenLake-PGP-v0", slippery=True, episodes_per_batch=8, **settings)
+    find_tracker(env).announce(iterations=100)
+    return env
+
+
 class TestCopies:
     def walk(self, env, n_steps=300, seed=3):
         rng = np.random.default_rng(seed)
@@ -812,9 +819,7 @@ class TestCopies:
 
     @pytest.mark.parametrize("clone", [lambda env: pickle.loads(pickle.dumps(env)), copy.deepcopy])
     @pytest.mark.parametrize("settings", [{}, {"pairing": "split"}, {"pairing": "previous"}])
-    @pytest.mark.parametrize(
-        "make", [lake, lambda **s: gym.make("FrozenLake-PGP-v0", slippery=True, episodes_per_batch=8, **s)]
-    )
+    @pytest.mark.parametrize("make", [lake, planned_lake])
     def test_copies_go_on_where_the_original_stood(self, make, settings, clone):
         env = make(**settings)
         env.reset(seed=0)

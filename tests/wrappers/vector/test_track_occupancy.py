@@ -463,7 +463,7 @@ class TestBadData:
         script = [([0, 1, 2], [{}, {}], "terminated")]
         env = stack(play(script, script), penalty=Quadratic(1.0), episodes_per_batch=2)
         env.reset()
-        with pytest.raises(MissingCost, match="reported: nothing"):
+        with pytest.raises(MissingCost, match="'cost'"):
             env.step(np.zeros(2, int))
 
     @pytest.mark.parametrize("value", ["much", np.zeros(2)])
@@ -471,7 +471,7 @@ class TestBadData:
         script = [([0, 1, 2], [{"cost": value}] * 2, "terminated")]
         env = stack(play(script, script), penalty=Quadratic(1.0), episodes_per_batch=2)
         env.reset()
-        with pytest.raises(InvalidData, match="one number per sub-environment"):
+        with pytest.raises(InvalidData, match="'cost'"):
             env.step(np.zeros(2, int))
 
     def test_vectors_that_give_no_masks(self, play):
@@ -583,12 +583,12 @@ class TestArguments:
     def test_a_batch_holds_every_sub_environment(self):
         env = SafeFrozenLakeVector(4)
         for name in ("episodes_per_batch", "steps_per_batch"):
-            with pytest.raises(InvalidSetting, match=f"{name}=3 is less than the 4"):
+            with pytest.raises(InvalidSetting, match=f"{name}=3"):
                 vector.TrackOccupancy(env, **{name: 3})
             vector.TrackOccupancy(env, **{name: 4})
-        with pytest.raises(InvalidSetting, match="one of"):
+        with pytest.raises(InvalidSetting, match="steps_per_batch="):
             vector.TrackOccupancy(env)
-        with pytest.raises(InvalidSetting, match="one of"):
+        with pytest.raises(InvalidSetting, match="steps_per_batch="):
             vector.TrackOccupancy(env, episodes_per_batch=4, steps_per_batch=4)
 
     def test_values(self):
@@ -725,7 +725,7 @@ class TestCopies:
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_vectors_of_scalar_stacks(mode):
     """Each copy has an estimate of its own; Gymnasium stacks the reports, whose trajectories are of unequal length."""
-    settings = {"desc": ["SG"], "horizon": 5, "episodes_per_batch": 2, "discount": 1.0}
+    settings = {"preset": "paper", "desc": ["SG"], "horizon": 5, "episodes_per_batch": 2, "discount": 1.0}
     env = gym.make_vec("FrozenLake-PGP-v0", num_envs=2, vectorization_mode=mode, **settings)
     env.reset(seed=0)
     left, right = 0, 2

@@ -14,7 +14,7 @@ from constrained_maxent.errors import (
     InvalidSetting,
     MissingTracker,
 )
-from constrained_maxent.functionals import Autograd, KLDivergence, L2Distance
+from constrained_maxent.functionals import OWN_REWARD, Autograd, Entropy, KLDivergence, L2Distance, LinearCost, Reward
 from constrained_maxent.occupancy import Counts
 from constrained_maxent.penalties import AugmentedLagrangian, Exact, Lagrangian, Penalty, Quadratic
 from constrained_maxent.wrappers import (
@@ -23,6 +23,7 @@ from constrained_maxent.wrappers import (
     CostConstraint,
     EntropyObjective,
     ImitationConstraint,
+    Objective,
     PseudoReward,
     TrackOccupancy,
     find_tracker,
@@ -54,7 +55,9 @@ EXAMPLES = {
         # For densities; test_continuous_tracking.py uses them.
         "state": None,
         "policy_log_prob": None,
+        "suggestions": {"learning_rate": 0.1},
     },
+    Objective: {"functional": Entropy(over="state", smoothing=1e-3)},
     EntropyObjective: {"over": "state", "smoothing": 1e-3},
     CostConstraint: {"cost": "danger", "limit": 0.5, "penalty": Exact(2.0), "name": "safety"},
     ImitationConstraint: {
@@ -64,7 +67,12 @@ EXAMPLES = {
         "divergence": "l2",
         "name": "expert",
     },
-    ConvexConstraint: {"functional": Autograd(total, limit=2.0), "penalty": Quadratic(3.0), "name": "sum"},
+    ConvexConstraint: {
+        "functional": Autograd(total, limit=2.0),
+        "penalty": Quadratic(3.0),
+        "limit": 1.0,
+        "name": "sum",
+    },
     PseudoReward: {},
 }
 
@@ -88,6 +96,8 @@ class TestRecords:
                 assert spec.kwargs[name] == value.to_config()
             elif isinstance(value, Counts):
                 assert spec.kwargs[name] == {"kind": "Counts", "memory": 0.25, "smoothing": 0.0}
+            elif isinstance(value, Entropy):
+                assert spec.kwargs[name] == {"kind": "Entropy", "limit": 0.0, "over": "state", "smoothing": 1e-3}
             elif not isinstance(value, Autograd):
                 assert spec.kwargs[name] == value
 
@@ -107,7 +117,26 @@ class TestRecords:
         assert tracker.problem.constraints["cost"].penalty == Lagrangian(0.1, multiplier=2.0)
         assert tracker.problem.constraints["cost"].functional.limit == 0.5
         assert tracker.problem.constraints["imitation"].penalty == AugmentedLagrangian(0.5)
-        assert tracker.problem.constraints["imitation"].functional.value(TABLE) == pytest.approx(0.0)
+        assert tracker.problem.constraints["imitation"].functional(TABLE) == pytest.approx(0.0)
+
+    def test_functionals_come_back_from_json(self):
+        env = Objective(tracked(), Entropy(over="state", smoothing=1e-3))
+        env = ConvexConstraint(env, LinearCost("cost"), limit=0.25, penalty=Exact(2.0), name="risk")
+        env = ConvexConstraint(env, LinearCost("heat", limit=0.75), penalty=Exact(3.0), name="heat")
+        again = gym.make(gym.envs.registration.EnvSpec.from_json(env.spec.to_json()))
+        assert str(again) == str(env)
+        problem = find_tracker(again).problem
+        assert (problem.objective.over, problem.objective.smoothing) == ("state", 1e-3)
+        assert {name: c.functional.limit for name, c in problem.constraints.items()} == {"risk": 0.25, "heat": 0.75}
+        assert [c.penalty for c in problem.constraints.values()] == [Exact(2.0), Exact(3.0)]
+        assert find_tracker(again).sources == {"cost": "cost", "heat": "heat"}
+
+    def test_any_objective_comes_back_from_the_spec(self):
+        env = Objective(tracked(), 0.25 * Entropy() + Reward())
+        again = gym.make(env.spec)
+        assert str(again) == str(env)
+        assert find_tracker(again).sources == {"reward()": OWN_REWARD}
+        assert [weight for weight, _ in find_tracker(again).problem.objective.parts] == [0.25, 1.0]
 
     def test_a_penalty_of_the_users_own(self):
         class Cubic(Quadratic):
@@ -159,14 +188,22 @@ class TestNames:
             CostConstraint(env, lambda s, a, s_next: 0.0, limit=0.0, penalty=Quadratic(1.0))
         # What was refused leaves nothing behind.
         assert env.tracker.problem.term_names == ("cost",)
-        assert env.tracker.cost_sources == {"cost": "cost"}
+        assert env.tracker.sources == {"cost": "cost"}
 
     @pytest.mark.parametrize("name", ["objective", "ready", "", "a b", "1st"])
     def test_names_that_cannot_be(self, name):
         env = tracked()
-        with pytest.raises(InvalidSetting, match="identifier"):
+        with pytest.raises(InvalidSetting, match="name="):
             CostConstraint(env, limit=0.0, penalty=Quadratic(1.0), name=name)
-        assert env.tracker.cost_sources == {}
+        assert env.tracker.sources == {}
+
+    def test_a_refused_function_is_not_asked(self):
+        env = CostConstraint(tracked(), limit=0.0, penalty=Quadratic(1.0))
+        with pytest.raises(DuplicateName):
+            CostConstraint(env, lambda s, a, s_next: 0.0, limit=0.0, penalty=Quadratic(1.0))
+        with pytest.raises(DuplicateName):
+            Objective(EntropyObjective(env), Reward(lambda s, a, s_next: 0.0))
+        assert env.tracker.sources == {"cost": "cost"}
 
     def test_a_function_and_a_key_of_the_same_name(self, scripted):
         env = scripted.Playback(scripted.episode([0, 1], [5.0]))
@@ -180,7 +217,7 @@ class TestNames:
 class TestArguments:
     @pytest.mark.parametrize("penalty", [1.0, None, "Quadratic", Quadratic])
     def test_a_penalty_that_is_none(self, penalty):
-        with pytest.raises(InvalidSetting, match=r"must be a Penalty"):
+        with pytest.raises(InvalidSetting, match="penalty="):
             CostConstraint(tracked(), limit=0.0, penalty=penalty)
 
     def test_plain_data_make_a_penalty(self):
@@ -206,20 +243,58 @@ class TestArguments:
         with pytest.raises(InvalidData, match="16 states"):
             ConvexConstraint(tracked(), L2Distance(np.ones((2, 2))), penalty=Quadratic(1.0))
 
+    @pytest.mark.parametrize("functional", ["entropy", 1.0, None, Entropy, lambda occupancy: 0.0])
+    def test_a_functional_that_is_none(self, functional):
+        with pytest.raises(InvalidSetting, match="functional="):
+            Objective(tracked(), functional)
+        with pytest.raises(InvalidSetting, match="functional="):
+            ConvexConstraint(tracked(), functional, penalty=Quadratic(1.0))
+
+    def test_plain_data_make_a_functional(self):
+        env = Objective(tracked(), {"kind": "Entropy", "over": "state"})
+        assert env.tracker.problem.objective.over == "state"
+        for wrong in ({"kind": "Surprise"}, {"kind": "Entropy", "of": "state"}, {}):
+            with pytest.raises(InvalidSetting, match="functional="):
+                Objective(tracked(), wrong)
+
+    def test_curvatures_that_make_no_convex_problem(self):
+        """Known ones are refused; what is not known is the user's to know; the negative of a convex one is concave."""
+        for convex in (L2Distance(TABLE), KLDivergence(TABLE), -1.0 * Entropy()):
+            with pytest.raises(InvalidSetting, match="objective="):
+                Objective(tracked(), convex)
+            assert Objective(tracked(), -1.0 * convex).tracker.problem.term_names == ("objective",)
+        for concave in (Entropy(), -1.0 * KLDivergence(TABLE), Reward() + Entropy()):
+            with pytest.raises(InvalidSetting, match="'near'"):
+                ConvexConstraint(tracked(), concave, penalty=Quadratic(1.0), name="near")
+        either = Autograd(total)
+        env = ConvexConstraint(Objective(tracked(), either), either, penalty=Quadratic(1.0))
+        env = ConvexConstraint(env, LinearCost(TABLE), penalty=Quadratic(1.0), name="affine")
+        assert env.tracker.problem.term_names == ("objective", "convex", "affine")
+
+    def test_a_limit_of_its_own_goes_before_the_functionals(self):
+        near = L2Distance(TABLE, limit=0.5)
+        env = ConvexConstraint(tracked(), near, penalty=Quadratic(1.0))
+        env = ConvexConstraint(env, near, penalty=Quadratic(1.0), limit=0.0, name="other")
+        constraints = env.tracker.problem.constraints.values()
+        assert [constraint.functional.limit for constraint in constraints] == [0.5, 0.0]
+        assert near.limit == 0.5
+        with pytest.raises(InvalidSetting, match="limit="):
+            ConvexConstraint(tracked(), near, penalty=Quadratic(1.0), limit=float("nan"))
+
     def test_an_unknown_divergence(self):
-        with pytest.raises(InvalidSetting, match="kl, l2"):
+        with pytest.raises(InvalidSetting, match="divergence="):
             ImitationConstraint(tracked(), TABLE, limit=0.0, penalty=Quadratic(1.0), divergence="js")
 
     def test_an_unknown_entropy(self):
-        with pytest.raises(InvalidSetting, match="state-action, state"):
+        with pytest.raises(InvalidSetting, match="over="):
             EntropyObjective(tracked(), over="action")
 
 
 class TestValues:
     """One step from state 0 by action 1: all mass, 1, is on one cell."""
 
-    def env(self, scripted):
-        env = scripted.Playback(scripted.episode([0, 1]), n_states=2)
+    def env(self, scripted, costs=None):
+        env = scripted.Playback(scripted.episode([0, 1], costs), n_states=2)
         return TrackOccupancy(env, episodes_per_batch=1, horizon=1, discount=1.0)
 
     def test_kl(self, scripted):
@@ -246,6 +321,39 @@ class TestValues:
         assert report["constraints"] == pytest.approx({"square": 0.75})
         assert report["pseudo_rewards"][0][0] == pytest.approx(-3.0)
 
+    def test_a_sum_has_the_wrappers_limit(self, scripted):
+        # 1 step at cost 3: F = 3 + 2 · 1 of the table; R = 5 - 4; slope 2 R = 2 on 3 + 2.
+        env = self.env(scripted, [3.0])
+        both = LinearCost("cost") + LinearCost([[0.0, 2.0], [0.0, 0.0]])
+        env = ConvexConstraint(env, both, penalty=Quadratic(1.0), limit=4.0, name="sum")
+        report = scripted.run(env, [1])[0]["batch"]
+        assert report["constraints"] == pytest.approx({"sum": 1.0})
+        assert report["pseudo_rewards"][0][0] == pytest.approx(-10.0)
+
+    @pytest.mark.parametrize(
+        ("reward", "expected"),
+        [(Reward(), 7.0), (Reward("coins"), 11.0), (Reward(lambda s, a, s_next: 10.0 * s + a + 0.5 * s_next), 1.5)],
+    )
+    def test_an_objective_that_earns(self, scripted, reward, expected):
+        """By hand: λ(0, 1) = 1, so F = -0.5 log(1 + σ) + r, and its derivative -0.5 (log(1 + σ) + 1 / (1 + σ)) + r."""
+        env = self.env(scripted, [{"reward": 7.0, "coins": 11.0}])
+        env = Objective(env, 0.5 * Entropy(smoothing=0.25) + reward)
+        report = scripted.run(env, [1])[0]["batch"]
+        assert report["objective"] == pytest.approx(-0.5 * np.log(1.25) + expected)
+        assert report["pseudo_rewards"][0][0] == pytest.approx(-0.5 * (np.log(1.25) + 0.8) + expected)
+        live = scripted.run(env, [0])[0]
+        # A cell never seen: -0.5 log σ, and what this step earned.
+        earned = {7.0: 7.0, 11.0: 11.0, 1.5: 0.5}[expected]
+        assert live["pseudo_reward_objective"] == pytest.approx(-0.5 * np.log(0.25) + earned)
+
+    def test_the_own_reward_is_that_below_the_wrappers(self, scripted):
+        env = PseudoReward(Objective(self.env(scripted, [{"reward": 7.0}]), Reward()))
+        scripted.run(env, [1])
+        assert env.tracker.last_batch.costs["reward()"].tolist() == [7.0]
+        env.reset()
+        _, reward, *_, info = env.step(1)
+        assert (reward, info["original_reward"]) == (7.0, 7.0)
+
     def test_the_reward_is_replaced_and_kept(self, scripted):
         playback = scripted.Playback(
             scripted.episode([0, 1, 1, 1], [{"reward": 3.0}, {"reward": 4.0}, {"reward": 5.0}])
@@ -264,9 +372,9 @@ class TestSmoothing:
     """Without smoothing a cell never seen has an infinite pseudo-reward, and info promises a finite one."""
 
     def test_an_entropy_needs_it(self):
-        with pytest.raises(InvalidSetting, match="smoothing above 0"):
+        with pytest.raises(InvalidSetting, match="smoothing"):
             EntropyObjective(tracked(), smoothing=0.0)
 
     def test_a_divergence_needs_it(self):
-        with pytest.raises(InvalidSetting, match="smoothing above 0"):
+        with pytest.raises(InvalidSetting, match="smoothing"):
             ConvexConstraint(tracked(), KLDivergence(TABLE, smoothing=0.0), penalty=Quadratic(1.0))
