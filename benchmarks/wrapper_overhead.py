@@ -2,7 +2,7 @@
 
     python benchmarks/wrapper_overhead.py
 
-Bare and periodic environments take turns, so that whatever else the machine does hits both alike; each figure is the
+Bare and wrapped environments take turns, so that whatever else the machine does hits both alike; each figure is the
 median over rounds. Actions are drawn before the clock starts. Batch ends (fit, evaluation, rewards) are included.
 The rows of the mixture have 16 full components over four state coordinates, one of them an angle where it says so.
 """
@@ -139,10 +139,10 @@ def compare(
     name: str, target: float, rounds: int, run: Callable[[Any, Any], float], envs: list[Any], actions: Any
 ) -> None:
     times = [[run(env, actions) for env in envs] for _ in range(rounds)]
-    bare, periodic = (median(column) for column in zip(*times, strict=True))
+    bare, wrapped = (median(column) for column in zip(*times, strict=True))
     overhead = median(after - before for before, after in times)
     print(
-        f"{name:42}{bare:9.3f} µs{periodic:9.3f} µs{periodic / bare:8.2f} ×{overhead:9.3f} µs"
+        f"{name:42}{bare:9.3f} µs{wrapped:9.3f} µs{wrapped / bare:8.2f} ×{overhead:9.3f} µs"
         f"   target ≤ {target:g} µs: {'met' if overhead <= target else 'MISSED'}"
     )
 
@@ -155,11 +155,14 @@ def main() -> None:
     rng = np.random.default_rng(0)
     actions = rng.integers(4, size=options.steps).tolist()
     rows = rng.integers(4, size=(options.steps // 10, 256))
-    print(f"{'per environment step':42}{'bare':>12}{'periodic':>12}{'ratio':>10}{'overhead':>12}")
+    print(f"{'per environment step':42}{'bare':>12}{'wrapped':>12}{'ratio':>10}{'overhead':>12}")
     for pairing in ("same", "previous"):
-        scalar = [gym.make(BARE), gym.make(WRAPPED, pairing=pairing)]
+        scalar = [gym.make(BARE), gym.make(WRAPPED, pairing=pairing, iterations=10_000)]
         compare(f"scalar, counts, {pairing}", SCALAR_TARGET, options.rounds, scalar_round, scalar, actions)
-        vector = [gym.make_vec(BARE, num_envs=256), gym.make_vec(WRAPPED, num_envs=256, pairing=pairing)]
+        vector = [
+            gym.make_vec(BARE, num_envs=256),
+            gym.make_vec(WRAPPED, num_envs=256, pairing=pairing, iterations=10_000),
+        ]
         compare(f"vector of 256, counts, {pairing}", VECTOR_TARGET, options.rounds, vector_round, vector, rows)
     pushes = rng.uniform(-1.0, 1.0, (options.steps, 1)).astype(np.float32)
     shoves = rng.uniform(-1.0, 1.0, (options.steps // 10, 256, 1)).astype(np.float32)

@@ -165,26 +165,28 @@ class Tracker:
 
     def set_objective(self, objective: Functional) -> None:
         """Declare the objective, before the first reset. A functional that is known to be convex only is refused."""
-        functional = self._declared("objective", objective)
+        functional, sources = self._declared("objective", objective)
         if functional.curvature == "convex":
             raise InvalidSetting(
                 f"objective={type(functional).__name__} is convex, and a maximum of it is no convex problem: maximize "
                 "a concave functional, for example -1.0 times this one."
             )
         self.problem.set_objective(functional)
+        self.sources |= sources
 
     def add_constraint(self, name: str, functional: Functional, penalty: Penalty) -> None:
         """Declare a constraint, before the first reset. A functional that is known to be concave only is refused."""
-        functional = self._declared(name, functional)
+        functional, sources = self._declared(name, functional)
         if functional.curvature == "concave":
             raise InvalidSetting(
                 f"The functional {type(functional).__name__} of the constraint {name!r} is concave: F(λ) ≤ limit is a "
                 "convex constraint for convex functionals only."
             )
         self.problem.add_constraint(name, Constraint(functional, penalty))
+        self.sources |= sources
 
-    def _declared(self, name: str, functional: Functional) -> Functional:
-        """The functional under the names that its observed quantities are recorded by."""
+    def _declared(self, name: str, functional: Functional) -> tuple[Functional, dict[str, Source]]:
+        """The functional as one of recorded quantities, and where these come from, by name."""
         if not self._is_open:
             raise InvalidSetting(
                 "Objective and constraints are declared before the first reset(): wrap first, then reset."
@@ -198,9 +200,9 @@ class Tracker:
         self._require_same_angles(functional)
         functional, sources = functional.observing(name)
         for key, source in sources.items():
-            if self.sources.setdefault(key, source) is not source and self.sources[key] != source:
+            if self.sources.get(key, source) != source:
                 raise InvalidSetting(f"Two terms record different things under {key!r}: give one another name=.")
-        return functional
+        return functional, sources
 
     def _require_same_angles(self, functional: Functional) -> None:
         """Of two densities over different circles, one has mass where the other has none."""

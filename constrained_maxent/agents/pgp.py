@@ -188,7 +188,7 @@ class PGP:
         with Progress(math.ceil(amount), enabled=progress_bar) as progress:
             while done < amount:
                 report = self._iterate()
-                done = getattr(report, counted) - begun
+                done = (self.timesteps if iterations is None else self.iteration) - begun
                 progress.update(done, objective=report.objective, constraints=report.constraints)
                 if callback is not None:
                     answer = callback(self, report)

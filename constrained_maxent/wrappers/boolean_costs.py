@@ -48,8 +48,8 @@ class BooleanCosts(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
         violated = {name: float(not held) for name, held in satisfied(info, self._key).items()}
-        add_costs(info, violated, sum(violated.values()), self._cost)
-        return observation, reward, terminated, truncated, info
+        costs = named_costs(info, violated, sum(violated.values()), self._cost)
+        return observation, reward, terminated, truncated, info | costs
 
 
 def satisfied(info: Mapping[str, Any], key: str, *, n_rows: int | None = None) -> dict[str, Any]:
@@ -86,8 +86,8 @@ def satisfied(info: Mapping[str, Any], key: str, *, n_rows: int | None = None) -
     return held
 
 
-def add_costs(info: dict[str, Any], violated: Mapping[str, Any], total: Any, cost: str) -> None:
-    """Put costs and their sum into ``info``.
+def named_costs(info: Mapping[str, Any], violated: Mapping[str, Any], total: Any, cost: str) -> dict[str, Any]:
+    """Costs and their sum by the keys under which they go into ``info``.
 
     Raises:
         DuplicateName: one of the keys is there.
@@ -98,4 +98,4 @@ def add_costs(info: dict[str, Any], violated: Mapping[str, Any], total: Any, cos
             f"The environment reports {', '.join(sorted(taken))} of its own: give BooleanCosts another cost=, for "
             "example cost='violations'."
         )
-    info |= costs
+    return costs

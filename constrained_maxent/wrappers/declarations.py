@@ -10,10 +10,17 @@ from typing import Any, Literal, SupportsFloat, get_args
 from numpy.typing import ArrayLike
 
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.functionals import Entropy, Functional, KLDivergence, L2Distance, LinearCost, MixtureDistance
+from constrained_maxent.functionals import (
+    CostFunction,
+    Entropy,
+    Functional,
+    KLDivergence,
+    L2Distance,
+    LinearCost,
+    MixtureDistance,
+)
 from constrained_maxent.functionals.config import functional_config, functional_from_config
 from constrained_maxent.functionals.entropy import Over
-from constrained_maxent.functionals.base import CostFunction
 from constrained_maxent.penalties import Penalty, is_known_kind, penalty_from_config
 from constrained_maxent.types import FloatArray, Points
 from constrained_maxent.wrappers.layers import Declaring, ScalarLayer

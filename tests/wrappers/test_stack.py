@@ -7,7 +7,7 @@ from gymnasium.vector import SyncVectorEnv
 
 from constrained_maxent import wrappers
 from constrained_maxent.errors import DuplicateName, InvalidData, InvalidSetting, UnsupportedSpace
-from constrained_maxent.functionals import Entropy, KLDivergence, L2Distance, LinearCost
+from constrained_maxent.functionals import OWN_REWARD, Entropy, KLDivergence, L2Distance, LinearCost, Reward
 from constrained_maxent.occupancy import Counts
 from constrained_maxent.penalties import Exact, Quadratic
 from constrained_maxent.problem import Constraint
@@ -29,7 +29,7 @@ def layers(env):
     return [layer for layer in names if hasattr(wrappers, layer[0])]
 
 
-ORDER = ["PseudoReward", "ConvexConstraint", "ConvexConstraint", "CostConstraint", "EntropyObjective", "TrackOccupancy"]
+ORDER = ["PseudoReward", *["ConvexConstraint"] * 3, "Objective", "TrackOccupancy"]
 
 
 @pytest.mark.parametrize("is_vector", [False, True])
@@ -63,13 +63,20 @@ def test_layers(is_vector):
 
 def test_the_reward_may_stay():
     env = constrain(gym.make("FrozenLake-v1"), episodes_per_batch=1, replace_reward=False)
-    assert [name for name, _ in layers(env)] == ["EntropyObjective", "TrackOccupancy"]
+    assert [name for name, _ in layers(env)] == ["Objective", "TrackOccupancy"]
     assert find_tracker(env).problem.objective.smoothing is None
+
+
+def test_any_functional_is_an_objective():
+    objective = 0.1 * Entropy() + Reward()
+    tracker = find_tracker(constrain(gym.make("FrozenLake-v1"), objective, episodes_per_batch=1))
+    assert [weight for weight, _ in tracker.problem.objective.parts] == [0.1, 1.0]
+    assert tracker.sources == {"reward()": OWN_REWARD}
 
 
 def test_what_the_wrappers_refuse():
     lake = gym.make("FrozenLake-v1")
-    with pytest.raises(InvalidSetting, match="one of episodes_per_batch"):
+    with pytest.raises(InvalidSetting, match="episodes_per_batch"):
         constrain(lake)
     with pytest.raises(InvalidSetting, match="pairing"):
         constrain(lake, episodes_per_batch=2, pairing="none")
@@ -78,11 +85,15 @@ def test_what_the_wrappers_refuse():
     wrong = {"expert": Constraint(L2Distance(np.ones((3, 4))), Quadratic(1.0))}
     with pytest.raises(InvalidData):
         constrain(lake, constraints=wrong, episodes_per_batch=2)
-    with pytest.raises(InvalidSetting, match="must be a Constraint"):
+    with pytest.raises(InvalidSetting, match="constraints"):
         constrain(lake, constraints={"cost": LinearCost("cost")}, episodes_per_batch=2)
-    with pytest.raises(InvalidSetting, match="must be an Entropy"):
-        constrain(lake, LinearCost("cost"), episodes_per_batch=2)
-    with pytest.raises(InvalidSetting, match="must be an estimator"):
+    for wrong, name in ((L2Distance(REFERENCE), "objective="), ("entropy", "functional="), (1.0, "functional=")):
+        with pytest.raises(InvalidSetting, match=name):
+            constrain(lake, wrong, episodes_per_batch=2)
+    flat = {"flat": Constraint(Entropy(), Quadratic(1.0))}
+    with pytest.raises(InvalidSetting, match="'flat'"):
+        constrain(lake, constraints=flat, episodes_per_batch=2)
+    with pytest.raises(InvalidSetting, match="estimator"):
         constrain(lake, estimator=3, episodes_per_batch=2)
     with pytest.raises(DuplicateName):
         wrappers.EntropyObjective(constrain(lake, episodes_per_batch=2))

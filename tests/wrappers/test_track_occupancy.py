@@ -17,16 +17,19 @@ from constrained_maxent.errors import (
     NonFiniteValue,
     UnsupportedSpace,
 )
-from constrained_maxent.functionals import Autograd
+from constrained_maxent.functionals import Autograd, Entropy, LinearCost, Reward
 from constrained_maxent.occupancy import Counts
 from constrained_maxent.penalties import AugmentedLagrangian, Lagrangian, Quadratic
+from constrained_maxent.problem import Constraint
 from constrained_maxent.wrappers import (
+    BooleanCosts,
     ConvexConstraint,
     CostConstraint,
     EntropyObjective,
     PseudoReward,
     TrackOccupancy,
     constrain,
+    find_tracker,
 )
 
 SIGMA = 0.1
@@ -213,7 +216,7 @@ class TestEnds:
     def test_flags_reach_the_estimator(self, scripted, monkeypatch):
         seen = []
         fit = Counts.fit
-        monkeypatch.setattr(Counts, "fit", lambda self, batch: (seen.append(batch), fit(self, batch))[1])
+        monkeypatch.setattr(Counts, "fit", lambda self, batch, **how: (seen.append(batch), fit(self, batch, **how))[1])
         env = stack(
             scripted.Playback(
                 scripted.episode([0, 1], end="terminated"),
@@ -799,6 +802,12 @@ def lake(**settings):
     return PseudoReward(env)
 
 
+def planned_lake(**settings):
+    env = gym.make("FrozenLake-PGP-v0", slippery=True, episodes_per_batch=8, **settings)
+    find_tracker(env).announce(iterations=100)
+    return env
+
+
 class TestCopies:
     def walk(self, env, n_steps=300, seed=3):
         rng = np.random.default_rng(seed)
@@ -812,9 +821,7 @@ class TestCopies:
 
     @pytest.mark.parametrize("clone", [lambda env: pickle.loads(pickle.dumps(env)), copy.deepcopy])
     @pytest.mark.parametrize("settings", [{}, {"pairing": "split"}, {"pairing": "previous"}])
-    @pytest.mark.parametrize(
-        "make", [lake, lambda **s: gym.make("FrozenLake-PGP-v0", slippery=True, episodes_per_batch=8, **s)]
-    )
+    @pytest.mark.parametrize("make", [lake, planned_lake])
     def test_copies_go_on_where_the_original_stood(self, make, settings, clone):
         env = make(**settings)
         env.reset(seed=0)
@@ -847,6 +854,49 @@ class TestCopies:
         self.walk(one)
         assert two.get_wrapper_attr("tracker").iteration == 0
         assert not two.get_wrapper_attr("tracker").estimator.is_fitted
+
+
+class TestInfo:
+    """What is put into ``info``, and that the environment's own is left as it was."""
+
+    def test_a_reset_has_pseudo_rewards_of_zero(self, two, scripted):
+        env = stack(two, penalty=Quadratic(0.25), pairing="previous")
+        for _ in range(2):  # before the first fit and after it
+            _, info = env.reset()
+            assert info == {
+                "pseudo_reward": 0.0,
+                "pseudo_reward_objective": 0.0,
+                "pseudo_reward_cost": 0.0,
+                "pseudo_reward_ready": False,
+            }
+            scripted.run(env, ACTIONS)
+
+    def test_the_environments_own_is_never_written_to(self):
+        class Same(gym.Env):
+            observation_space, action_space = gym.spaces.Discrete(2), gym.spaces.Discrete(2)
+            at_reset, at_step = {"map": "small"}, {"constraints": {"slow": False}, "heat": 2.0}
+
+            def reset(self, *, seed=None, options=None):
+                self.time = 0
+                return 0, self.at_reset
+
+            def step(self, action):
+                self.time += 1
+                return 1, 3.0, self.time == 2, False, self.at_step
+
+        bare = Same()
+        costly = {"cost": Constraint(LinearCost("cost", limit=0.0), Quadratic(1.0))}
+        env = constrain(BooleanCosts(bare), 0.1 * Entropy() + Reward("heat"), costly, episodes_per_batch=1, horizon=2)
+        for _ in range(2):
+            _, reset_info = env.reset()
+            infos = [env.step(0)[-1] for _ in range(2)]
+        assert bare.at_reset == {"map": "small"}
+        assert bare.at_step == {"constraints": {"slow": False}, "heat": 2.0}
+        assert (reset_info["map"], reset_info["pseudo_reward"]) == ("small", 0.0)
+        assert [("batch" in info, info["cost"], info["original_reward"]) for info in infos] == [
+            (False, 1.0, 3.0),
+            (True, 1.0, 3.0),
+        ]
 
 
 def test_the_step_is_watched_once_in_a_stack(two, scripted):

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from constrained_maxent.wrappers.boolean_costs import add_costs, satisfied
+from constrained_maxent.wrappers.boolean_costs import named_costs, satisfied
 from constrained_maxent.wrappers.layers import require_vector
 
 
@@ -41,21 +41,22 @@ class BooleanCosts(gym.vector.VectorWrapper):  # in Gymnasium 1.2 not generic
         final = infos.get("final_info")
         if final is not None:
             silent = np.asarray(infos["_final_info"], dtype=np.bool_)
-            self._add(final, silent)
+            infos = {**infos, "final_info": self._with_costs(final, silent)}
         if self._key in infos or not silent.all():
-            self._add(infos, np.asarray(infos.get(f"_{self._key}", every), dtype=np.bool_))
+            infos = self._with_costs(infos, np.asarray(infos.get(f"_{self._key}", every), dtype=np.bool_))
         if self.metadata.get("autoreset_mode") is AutoresetMode.NEXT_STEP:
             self._resetting = np.logical_or(terminated, truncated)
         return observations, rewards, terminated, truncated, infos
 
-    def _add(self, infos: dict[str, Any], reporting: NDArray[np.bool_]) -> None:
+    def _with_costs(self, infos: dict[str, Any], reporting: NDArray[np.bool_]) -> dict[str, Any]:
         held = satisfied(infos, self._key, n_rows=self.num_envs)
         masks: dict[str, NDArray[np.bool_]] = {
             name: np.asarray(infos[self._key].get(f"_{name}", reporting), dtype=np.bool_) for name in held
         }
         violated = {name: np.where(masks[name] & ~holds, 1.0, 0.0) for name, holds in held.items()}
         total: NDArray[np.float64] = sum(violated.values(), np.zeros(self.num_envs))
-        add_costs(infos, violated, total, self._cost)
+        costs = named_costs(infos, violated, total, self._cost)
+        costs |= {f"_{self._cost}_{name}": mask for name, mask in masks.items()}
         # A sub-environment that misses one of the names has no sum: a missing cost is never 0.
-        infos |= {f"_{self._cost}_{name}": mask for name, mask in masks.items()}
-        infos[f"_{self._cost}"] = np.logical_and.reduce(list(masks.values()))
+        costs[f"_{self._cost}"] = np.logical_and.reduce(list(masks.values()))
+        return infos | costs

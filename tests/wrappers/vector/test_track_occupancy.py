@@ -13,9 +13,10 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from constrained_maxent.envs import SafeFrozenLakeVector
 from constrained_maxent.errors import InvalidData, InvalidSetting, MissingCost, NonFiniteValue, UnsupportedSpace
-from constrained_maxent.functionals import Autograd
+from constrained_maxent.functionals import Autograd, Entropy, LinearCost, Reward
 from constrained_maxent.occupancy import Counts
 from constrained_maxent.penalties import Lagrangian, Quadratic
+from constrained_maxent.problem import Constraint
 from constrained_maxent.wrappers import constrain, find_tracker, vector
 
 DISABLED, NEXT_STEP, SAME_STEP = AutoresetMode.DISABLED, AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP
@@ -463,7 +464,7 @@ class TestBadData:
         script = [([0, 1, 2], [{}, {}], "terminated")]
         env = stack(play(script, script), penalty=Quadratic(1.0), episodes_per_batch=2)
         env.reset()
-        with pytest.raises(MissingCost, match="reported: nothing"):
+        with pytest.raises(MissingCost, match="'cost'"):
             env.step(np.zeros(2, int))
 
     @pytest.mark.parametrize("value", ["much", np.zeros(2)])
@@ -471,7 +472,7 @@ class TestBadData:
         script = [([0, 1, 2], [{"cost": value}] * 2, "terminated")]
         env = stack(play(script, script), penalty=Quadratic(1.0), episodes_per_batch=2)
         env.reset()
-        with pytest.raises(InvalidData, match="one number per sub-environment"):
+        with pytest.raises(InvalidData, match="'cost'"):
             env.step(np.zeros(2, int))
 
     def test_vectors_that_give_no_masks(self, play):
@@ -583,12 +584,12 @@ class TestArguments:
     def test_a_batch_holds_every_sub_environment(self):
         env = SafeFrozenLakeVector(4)
         for name in ("episodes_per_batch", "steps_per_batch"):
-            with pytest.raises(InvalidSetting, match=f"{name}=3 is less than the 4"):
+            with pytest.raises(InvalidSetting, match=f"{name}=3"):
                 vector.TrackOccupancy(env, **{name: 3})
             vector.TrackOccupancy(env, **{name: 4})
-        with pytest.raises(InvalidSetting, match="one of"):
+        with pytest.raises(InvalidSetting, match="steps_per_batch="):
             vector.TrackOccupancy(env)
-        with pytest.raises(InvalidSetting, match="one of"):
+        with pytest.raises(InvalidSetting, match="steps_per_batch="):
             vector.TrackOccupancy(env, episodes_per_batch=4, steps_per_batch=4)
 
     def test_values(self):
@@ -692,6 +693,119 @@ class TestSpaces:
         assert infos["batch"]["objective"] == pytest.approx(-(table * np.log(table + SIGMA)).sum())
 
 
+class TestInfos:
+    """What is put into ``infos``, for Gymnasium's wrappers as well, and that the environment's own are left alone."""
+
+    def test_a_reset_has_pseudo_rewards_of_zero(self, play, scripted):
+        script = [([0, 1, 2], [1.0, 2.0], "terminated")]
+        env = stack(play(script, script, mode=DISABLED), penalty=Quadratic(1.0), episodes_per_batch=2)
+        keys = ("pseudo_reward", "pseudo_reward_objective", "pseudo_reward_cost", "pseudo_reward_ready")
+        scripted.drive(env, DISABLED, zero)
+        _, infos = env.reset()
+        for key in keys:
+            assert infos[key].tolist() == [0.0, 0.0]
+            assert infos[f"_{key}"].tolist() == [True, True]
+        env.step(np.zeros(2, int))
+        _, infos = env.reset(options={"reset_mask": np.array([False, True])})
+        for key in keys:
+            assert infos[key].tolist() == [0.0, 0.0]
+            assert infos[f"_{key}"].tolist() == [False, True]
+
+    def test_the_environments_own_are_never_written_to(self):
+        class Same(gym.vector.VectorEnv):
+            """Both sub-environments end an episode on every second call; every dictionary is used again."""
+
+            metadata = {"autoreset_mode": SAME_STEP}
+            num_envs = 2
+            single_observation_space = single_action_space = gym.spaces.Discrete(2)
+            observation_space = action_space = gym.spaces.MultiDiscrete([2, 2])
+
+            def __init__(self):
+                self.always = np.ones(2, dtype=bool)
+                self.at_reset = {"map": np.array(["a", "b"])}
+                self.report = {"constraints": {"slow": np.array([True, False])}, "heat": np.array([2.0, 3.0])}
+                last = {"final_info": dict(self.report), "_final_info": self.always, "final_obs": np.zeros(2, int)}
+                self.at_step = [{**self.report}, last]
+                self.time = 0
+
+            def reset(self, *, seed=None, options=None):
+                return np.zeros(2, int), self.at_reset
+
+            def step(self, actions):
+                self.time += 1
+                over = self.time % 2 == 0
+                return np.ones(2, int), np.ones(2), self.always & over, ~self.always, self.at_step[over]
+
+        bare = Same()
+        written = copy.deepcopy((bare.at_reset, bare.at_step))
+        costly = {"cost": Constraint(LinearCost("cost", limit=0.0), Quadratic(1.0))}
+        env = vector.BooleanCosts(bare)
+        env = constrain(env, Entropy() + Reward("heat"), costly, episodes_per_batch=2, horizon=2, discount=1.0)
+        env.reset()
+        infos = [env.step(np.zeros(2, int))[-1] for _ in range(4)]
+        assert ["batch" in info for info in infos] == [False, True] * 2
+        # One of two violates its constraint on every step.
+        assert infos[3]["batch"]["constraints"]["cost"] == pytest.approx(0.5)
+        assert [info["original_reward"].tolist() for info in infos] == [[1.0, 1.0]] * 4
+        assert str((bare.at_reset, bare.at_step)) == str(written)
+
+    @pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP])
+    def test_they_go_through_gymnasiums_wrappers(self, play, mode):
+        script = [([0, 1, 2], [1.0, 2.0], "terminated")]
+        env = stack(play(script, script, mode=mode), penalty=Quadratic(1.0), episodes_per_batch=2)
+        env = vector.PseudoReward(env)
+        env = gym.wrappers.vector.RecordEpisodeStatistics(env)
+        env.reset()
+        env.step(np.zeros(2, int))
+        *_, infos = env.step(np.zeros(2, int))
+        assert type(infos["batch"]["objective"]) is float
+        assert infos["episode"]["l"].tolist() == [2, 2]
+        batch = infos["batch"]
+        assert batch == find_tracker(env).last_report.to_info()
+        env = gym.wrappers.vector.DictInfoToList(env)
+        _, resets = env.reset()
+        assert [info["pseudo_reward"] for info in resets] == [0.0, 0.0]
+        env.step(np.zeros(2, int))
+        *_, rows = env.step(np.zeros(2, int))
+        report = find_tracker(env).last_report
+        for row in rows:
+            assert row["batch"]["objective"] == report.objective
+            assert row["batch"]["constraints"] == report.constraints
+            assert len(row["batch"]["pseudo_rewards"]) == 2
+            assert row["pseudo_reward"] == row["pseudo_reward_objective"] + row["pseudo_reward_cost"]
+
+
+class TestRewards:
+    """Objectives of what the environment pays, in every autoreset mode."""
+
+    @pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP, DISABLED])
+    @pytest.mark.parametrize("kind", ["own", "key", "function"])
+    def test_by_hand(self, play, scripted, mode, kind):
+        """λ(0, 0) = 1 and λ(1, 0) = 0.5 at discount 0.5; rewards 1 and 2 in one copy, 3 and 6 in the other."""
+        pays = [[{"reward": r, "coins": r} for r in pair] for pair in ((1.0, 2.0), (3.0, 6.0))]
+        env = play(*([([0, 1, 2], own, "terminated")] for own in pays), mode=mode)
+        # The last functional sees 0 -> 1, worth 2, and 1 -> 2, worth 4: what the copies earn on average.
+        reward = {"own": Reward(), "key": Reward("coins"), "function": Reward(lambda s, a, s_next: 2.0 * s_next)}[kind]
+        env = vector.TrackOccupancy(env, episodes_per_batch=2, discount=0.5, horizon=2, scale="truncated")
+        env = vector.Objective(env, 0.1 * Entropy(smoothing=SIGMA) + reward)
+        reports, log_ = scripted.drive(env, mode, zero, n_batches=2)
+        recorded = {"own": "reward()", "key": "coins", "function": "objective()"}[kind]
+        assert list(find_tracker(env).sources) == [recorded]
+        earned = [[2.0, 4.0]] * 2 if kind == "function" else [[1.0, 2.0], [3.0, 6.0]]
+        for report in reports:
+            assert report["objective"] == pytest.approx(-0.1 * (log(1.1) + 0.5 * log(0.6)) + 2.0 + 0.5 * 4.0)
+            for rewards, own in zip(report["pseudo_rewards"], earned, strict=True):
+                assert rewards == pytest.approx([0.1 * slope_reward(1.0) + own[0], 0.1 * slope_reward(0.5) + own[1]])
+        # Live in the second batch, by the estimate of the first.
+        live = [step.infos["pseudo_reward"] for step in log_ if step.infos["_pseudo_reward"].all()][2:]
+        assert (
+            pytest.approx(
+                np.array([[0.1 * slope_reward(1.0) + own[0], 0.1 * slope_reward(0.5) + own[1]] for own in earned])
+            )
+            == np.array(live).T
+        )
+
+
 def penalized(observation, action, next_observation):
     return float(next_observation == observation)
 
@@ -725,7 +839,7 @@ class TestCopies:
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_vectors_of_scalar_stacks(mode):
     """Each copy has an estimate of its own; Gymnasium stacks the reports, whose trajectories are of unequal length."""
-    settings = {"desc": ["SG"], "horizon": 5, "episodes_per_batch": 2, "discount": 1.0}
+    settings = {"preset": "paper", "desc": ["SG"], "horizon": 5, "episodes_per_batch": 2, "discount": 1.0}
     env = gym.make_vec("FrozenLake-PGP-v0", num_envs=2, vectorization_mode=mode, **settings)
     env.reset(seed=0)
     left, right = 0, 2

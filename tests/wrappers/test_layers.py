@@ -1,11 +1,51 @@
-"""An episode that ends in a physics error enters no estimate, whichever sub-environment it ran in."""
+"""What both kinds of layers share: wrappers know their kind, and an episode that is void enters no estimate."""
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from constrained_maxent import wrappers
+from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.functionals import Entropy, L2Distance
+from constrained_maxent.penalties import Quadratic
 from constrained_maxent.wrappers import constrain, find_tracker, vector
+
+TABLE = np.full((16, 4), 1 / 64)
+ARGUMENTS = {
+    "BooleanCosts": {},
+    "TrackOccupancy": {"episodes_per_batch": 2},
+    "Objective": {"functional": Entropy()},
+    "EntropyObjective": {},
+    "CostConstraint": {"limit": 0.5, "penalty": Quadratic(2.0)},
+    "ImitationConstraint": {"reference": TABLE, "limit": 0.5, "penalty": Quadratic(2.0)},
+    "ConvexConstraint": {"functional": L2Distance(TABLE), "penalty": Quadratic(2.0)},
+    "PseudoReward": {},
+}
+
+
+def test_every_wrapper_is_here():
+    assert sorted(ARGUMENTS) == sorted(vector.__all__)
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_a_vector_environment_in_a_scalar_wrapper(name):
+    env = gym.make_vec("FrozenLake-v1", num_envs=2, vectorization_mode="sync")
+    with pytest.raises(InvalidSetting, match=rf"wrappers\.vector\.{name}"):
+        getattr(wrappers, name)(env, **ARGUMENTS[name])
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_a_scalar_environment_in_a_vector_wrapper(name):
+    with pytest.raises(InvalidSetting, match=rf"wrappers\.{name}"):
+        getattr(vector, name)(gym.make("FrozenLake-v1"), **ARGUMENTS[name])
+
+
+@pytest.mark.parametrize("kit", [wrappers, vector])
+def test_no_environment_at_all(kit):
+    with pytest.raises(InvalidSetting, match="TrackOccupancy"):
+        kit.TrackOccupancy("FrozenLake-v1", episodes_per_batch=2)
+
 
 MODES = list(AutoresetMode)
 
@@ -34,7 +74,7 @@ def trajectories(env):
     return [(one.observations.tolist(), one.costs["cost"].tolist()) for one in batch]
 
 
-class TestScalar:
+class TestVoidInScalar:
     @pytest.mark.parametrize("pairing", ["same", "split", "previous"])
     @pytest.mark.parametrize("size", [{"episodes_per_batch": 2}, {"steps_per_batch": 5}])
     def test_as_if_it_had_not_been(self, scripted, pairing, size):
@@ -63,7 +103,7 @@ class TestScalar:
         assert trajectories(env) == [([0, 1], [1.0, 2.0])]
 
 
-class TestVector:
+class TestVoidInVectors:
     @pytest.mark.parametrize("mode", MODES)
     @pytest.mark.parametrize("pairing", ["same", "split", "previous"])
     def test_as_if_it_had_not_been(self, scripted, mode, pairing):

@@ -117,10 +117,10 @@ class TestScalar:
         points = env.tracker.estimator.points_of(batch)
         np.testing.assert_allclose(points.density, points.state_density * np.exp(batch.log_probs))
 
-    def test_an_agent_sets_the_policy_later(self) -> None:
-        env = scalar()
-        env.tracker.policy_log_prob = lambda observations, actions: np.full(len(actions), -2.0)
-        play(env, 9)
+    def test_an_agent_that_acts_says_its_policy(self) -> None:
+        env = scalar(policy_log_prob=log_pi)
+        with env.tracker.acting(log_prob=lambda observations, actions: np.full(len(actions), -2.0)):
+            play(env, 9)
         assert set(env.tracker.last_batch.log_probs.tolist()) == {-2.0}
 
     @pytest.mark.parametrize("pairing", ["same", "split", "previous"])
@@ -172,14 +172,14 @@ class TestScalar:
             assert env.tracker.iteration == 1
 
     def test_refuses_bad_arguments(self) -> None:
-        with pytest.raises(InvalidSetting, match="state=3 must be"):
+        with pytest.raises(InvalidSetting, match="state="):
             scalar(state=3)
         with pytest.raises(UnsupportedSpace):
             Scalar(Walk(), Counts(), episodes_per_batch=1, horizon=4, state="state")
         for wrong, error in ((lambda o, a: 1.0, InvalidData), (lambda o, a: [np.inf], NonFiniteValue)):
             env = scalar(policy_log_prob=wrong)
             env.reset()
-            with pytest.raises(error, match="policy_log_prob"):
+            with pytest.raises(error, match="log_prob"):
                 env.step(env.action_space.sample())
 
     def test_comes_back_from_its_spec(self) -> None:
