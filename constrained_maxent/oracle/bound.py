@@ -22,6 +22,7 @@ where dynamic programming gives the last term.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,15 +68,15 @@ def lagrangian_majorant(
     known = subgradients or {}
     bound = objective.majorant(1.0, occupancy, known.get(None, {}))
     for name, functional in constraints.items():
-        nu, constant = multipliers[name], 0.0
+        nu, loan = multipliers[name], 0.0
         penalty = (penalties or {}).get(name)
         if isinstance(penalty, Quadratic) and penalty.beta > 0.0:
-            constant = nu**2 / (4.0 * penalty.beta)
+            loan = nu**2 / (4.0 * penalty.beta)
         elif isinstance(penalty, (Quadratic, Exact)):
             nu = min(nu, penalty.beta)
         elif penalty is not None:
             raise InvalidSetting(f"{type(penalty).__name__} changes during training: penalize by Quadratic or Exact.")
-        bound = bound + Majorant(constant + nu * functional.limit, np.zeros(occupancy.shape))
+        bound = replace(bound, constant=bound.constant + loan + nu * functional.limit)
         if nu != 0.0:
             bound = bound + functional.majorant(-nu, occupancy, known.get(name, {}))
     return bound

@@ -55,26 +55,17 @@ class CallablePolicy:
         return np.array([self.action(observation) for observation in observations])
 
 
-class Predictor(Protocol):
-    """An agent as Stable-Baselines3 has them, with log-probabilities; this package's adapters make such agents."""
-
-    def predict(self, observation: Any, *, deterministic: bool = False) -> tuple[Any, Any]:
-        """Actions for one observation or a batch of them, and the policy's state or ``None``."""
-
-    def log_prob(self, observations: Any, actions: Any) -> Any:
-        """Log π [nats], ``(n,)``, of a batch of observations and actions."""
-
-
 @dataclass(frozen=True, eq=False)
 class AgentPolicy:
     """The policy of an agent that can ``predict`` and knows its log-probabilities. It cannot be saved.
 
     Args:
-        agent: which draws its actions from random numbers of its own.
+        agent: ``predict(observations, deterministic=False)`` gives actions and what is ignored here, drawn from random
+            numbers of its own; ``log_prob(observations, actions)`` log π [nats], ``(n,)``. Both get batches.
         observation_space, action_space: of one environment.
     """
 
-    agent: Predictor
+    agent: Any
     observation_space: gym.Space[Any]
     action_space: gym.Space[Any]
 

@@ -14,7 +14,15 @@ that are not finite are ``math.inf``, never an error. All figures are worst case
 True
 """
 
-from constrained_maxent.oracle.theory.descent import DescentFigures, biased_descent
+from constrained_maxent.oracle.theory.convergence import (
+    DescentFigures,
+    biased_descent,
+    exact_beta,
+    exact_violation,
+    penalty_gap,
+    quadratic_beta,
+    quadratic_violation,
+)
 from constrained_maxent.oracle.theory.estimator import (
     gradient_spread,
     occupancy_constant,
@@ -22,7 +30,6 @@ from constrained_maxent.oracle.theory.estimator import (
     truncation_bias,
     truncation_constant,
 )
-from constrained_maxent.oracle.theory.figures import Plan, PlanRow
 from constrained_maxent.oracle.theory.parametrization import (
     ELL_PSI,
     L_PSI,
@@ -37,20 +44,13 @@ from constrained_maxent.oracle.theory.parametrization import (
     score_bound,
     score_slope,
 )
-from constrained_maxent.oracle.theory.planning import ProblemConstants, plan
+from constrained_maxent.oracle.theory.planning import Plan, PlanRow, ProblemConstants, plan
 from constrained_maxent.oracle.theory.regularity import (
     FunctionalConstants,
     entropy_constants,
     linear_constants,
     linear_max,
     penalized_constants,
-)
-from constrained_maxent.oracle.theory.strong_duality import (
-    exact_beta,
-    exact_violation,
-    penalty_gap,
-    quadratic_beta,
-    quadratic_violation,
 )
 
 __all__ = [

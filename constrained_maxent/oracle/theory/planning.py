@@ -1,13 +1,13 @@
-"""From a wanted accuracy to the step size, batch, horizon and number of iterations that the paper's proof asks for."""
+"""From a wanted accuracy to the step size, batch, horizon and iterations that the paper's proof asks for, as a table."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import get_args
+from typing import NamedTuple, get_args
 
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.occupancy.weighting import Scale
-from constrained_maxent.oracle.theory import estimator, parametrization, strong_duality
+from constrained_maxent.oracle.theory import convergence, estimator, parametrization
 from constrained_maxent.oracle.theory.arithmetic import (
     check_counts,
     check_discount,
@@ -16,8 +16,6 @@ from constrained_maxent.oracle.theory.arithmetic import (
     product,
     round_up,
 )
-from constrained_maxent.oracle.theory.descent import biased_descent
-from constrained_maxent.oracle.theory.figures import Plan
 from constrained_maxent.oracle.theory.regularity import FunctionalConstants, penalized_constants
 
 
@@ -72,11 +70,63 @@ class ProblemConstants:
             raise InvalidSetting(f"scale={self.scale!r} must be one of {', '.join(get_args(Scale))}.")
 
 
+class PlanRow(NamedTuple):
+    """One figure of a :class:`Plan`, to print: symbol, value, meaning with unit, and label in the paper."""
+
+    symbol: str
+    value: float
+    meaning: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What the proof asks for to reach an (ε, ε)-optimal last policy, and the constants on the way there.
+
+    **Worst cases**: figures that are enough for every problem with these constants, usually too large by many orders
+    of magnitude, and no advice on settings. Counts are whole numbers as floats; any figure may be ``math.inf``. The
+    meaning of each is in :meth:`to_rows`. λ is at scale ``truncated``.
+    """
+
+    epsilon: float
+    multiplier: float
+    beta: float
+    beta_exact: float
+    gap: float
+    density_radius: float
+    D_theta: float
+    D_lambda: float
+    mu_lambda: float
+    ell_P_lambda: float
+    L_P_lambda: float
+    L_P_lambda_inf: float
+    ell_P_theta: float
+    L_P_theta: float
+    D_H: float
+    D_g: float
+    sigma_H: float
+    error: float
+    truncation_bias: float
+    initial_gap: float
+    step_size: float
+    horizon: float
+    batch_occupancy: float
+    batch_gradient: float
+    batch_size: float
+    iterations: float
+    trajectories: float
+    transitions: float
+
+    def to_rows(self) -> list[PlanRow]:
+        """All figures in reading order, for a table."""
+        return [PlanRow(symbol, getattr(self, field), meaning, source) for field, symbol, meaning, source in _ROWS]
+
+
 def plan(constants: ProblemConstants, epsilon: float, multiplier: float) -> Plan:
     r"""What Corollary ``cor:FinalRateTranslation`` asks for to reach an (ε, ε)-optimal policy: **worst-case figures**.
 
     The penalized problem with the β of :func:`~constrained_maxent.oracle.theory.quadratic_beta` is solved to the gap
-    :math:`\tilde\epsilon = 1/(2\beta)` by :func:`biased_descent`. Half of the bias allowed goes to the horizon, half to
+    :math:`\tilde\epsilon = 1/(2\beta)` by :func:`~constrained_maxent.oracle.theory.biased_descent`. Half of the bias allowed goes to the horizon, half to
     :math:`\hat\lambda`: :math:`D_{P,H}\gamma^H \le \delta/2`, :math:`|B_1| \ge 4D_{P,\hat g}^2/\delta^2`,
     :math:`|B_2| \ge \sigma_{P,H}^2/\delta^2`. The optimum meant is that of policies with parameters in [−R, R].
 
@@ -93,8 +143,8 @@ def plan(constants: ProblemConstants, epsilon: float, multiplier: float) -> Plan
         InvalidSetting: ε is not a finite number above 0, or the multiplier is negative or NaN.
     """
     discount, n_states, n_actions = constants.discount, constants.n_states, constants.n_actions
-    beta = strong_duality.quadratic_beta(multiplier, epsilon)
-    gap = strong_duality.penalty_gap(multiplier, epsilon)
+    beta = convergence.quadratic_beta(multiplier, epsilon)
+    gap = convergence.penalty_gap(multiplier, epsilon)
     factor = 1.0 - discount if constants.scale == "normalized" else 1.0
     objective, constraint = constants.objective.rescaled(factor), constants.constraint.rescaled(factor)
     penalized = penalized_constants(objective, constraint, beta=beta, constraint_max=constants.constraint_max)
@@ -108,7 +158,9 @@ def plan(constants: ProblemConstants, epsilon: float, multiplier: float) -> Plan
         entropy_range = min(product(diameter, objective.ell_2), 2.0 * objective.ell / (1.0 - discount))
         initial_gap = entropy_range + product(beta, constants.constraint_max, constants.constraint_max)
     smoothness = parametrization.gradient_lipschitz(penalized, discount)
-    descent = biased_descent(smoothness, gap, mu_lambda=mu_lambda, diameter=diameter, initial_gap=initial_gap)
+    descent = convergence.biased_descent(
+        smoothness, gap, mu_lambda=mu_lambda, diameter=diameter, initial_gap=initial_gap
+    )
 
     horizon = estimator.sufficient_horizon(penalized, discount, descent.error / 2.0)
     D_g = estimator.occupancy_constant(penalized, discount, n_states=n_states, n_actions=n_actions)
@@ -122,7 +174,7 @@ def plan(constants: ProblemConstants, epsilon: float, multiplier: float) -> Plan
         epsilon=epsilon,
         multiplier=multiplier,
         beta=beta,
-        beta_exact=strong_duality.exact_beta(multiplier),
+        beta_exact=convergence.exact_beta(multiplier),
         gap=gap,
         # Half of the smallest float is 0.
         density_radius=parametrization.density_radius(n_actions, epsilon / 2.0 or epsilon),
@@ -155,3 +207,55 @@ def _batch(deviation: float, error: float) -> float:
     """Episodes whose mean deviates by no more than the error allowed, at least 1."""
     root = divide(deviation, error)
     return max(1.0, round_up(product(root, root)))
+
+
+_DESCENT, _BIAS = "thm:BiasedSGDHiddenConvex", "lem:PenaltyBiasVarianceGradientEstimator"
+_REGULARITY, _SMOOTHNESS = (
+    "lem:AppendixSmoothnessBoundedGradientsPenaltyLambda",
+    "cor:GradientBoundSmoothnessPenalty",
+)
+_ROWS = (
+    ("epsilon", "ε", "wanted accuracy of objective [nats] and violation [unit of R]", "cor:FinalRateTranslation"),
+    ("multiplier", "ν*", "multiplier of the constraint [nats / R]", "ass:StrongDuality"),
+    (
+        "beta",
+        "β(ε)",
+        "quadratic penalty β[R]₊²; the paper's β, with β/2 in front, is twice this [nats / R²]",
+        "cor:FinalRateTranslation",
+    ),
+    (
+        "beta_exact",
+        "ν*+1",
+        "exact penalty β[R]₊ from here on; 2ν*+2 with the paper's β/2 [nats / R]",
+        "thm:MainResultPPPMExactPenaltyConvergenceGuarantee",
+    ),
+    ("gap", "ε̃", "gap to which the penalized problem is solved [nats]", "cor:FinalRateTranslation"),
+    (
+        "density_radius",
+        "R(ε/2)",
+        "radius with which every policy is within ε/2, L1 per state",
+        "prop:SoftmaxApproximationStationaryPolicies",
+    ),
+    ("D_theta", "D_Θ", "diameter of the parameters", "lem:FinalComplexityDirectSoftmax"),
+    ("D_lambda", "D_Λ", "diameter of the occupancies [mass]", "ass:ParametrizationSOAM"),
+    ("mu_lambda", "μ_λ", "Lipschitz constant of the inverse of θ ↦ λ [1 / mass]", "ass:ParametrizationSOAM"),
+    ("ell_P_lambda", "ℓ_{P,λ}", "bound of the pseudo-rewards [nats / mass]", _REGULARITY),
+    ("L_P_lambda", "L_{P,λ}", "their Lipschitz constant in λ, ℓ2 to largest entry [nats / mass²]", _REGULARITY),
+    ("L_P_lambda_inf", "L_{P,λ,∞}", "their Lipschitz constant in λ, ℓ1 to largest entry [nats / mass²]", _REGULARITY),
+    ("ell_P_theta", "ℓ_{P,θ}", "bound of the gradient [nats]", _SMOOTHNESS),
+    ("L_P_theta", "L_{P,θ}", "Lipschitz constant of the gradient [nats]", _SMOOTHNESS),
+    ("D_H", "D_{P,H}", "bias of the truncation, over γᴴ [nats]", _BIAS),
+    ("D_g", "D_{P,ĝ}", "bias of the estimated occupancy, times √|B₁| [nats]", _BIAS),
+    ("sigma_H", "σ_{P,H}", "standard deviation of one episode's gradient [nats]", _BIAS),
+    ("error", "δ, σ", "largest bias and standard deviation of the batch's gradient [nats]", _DESCENT),
+    ("truncation_bias", "D_{P,H}γᴴ", "bias at the environment's horizon, or at H if it has none [nats]", _BIAS),
+    ("initial_gap", "Δ₀", "gap of the penalized problem at the start [nats]", _DESCENT),
+    ("step_size", "η", "step size, 1/L_{P,θ}", "thm:MainResultPenalty"),
+    ("horizon", "H", "length of an episode [steps]", "thm:MainResultPenalty"),
+    ("batch_occupancy", "|B₁|", "episodes for the occupancy estimate", "thm:MainResultPenalty"),
+    ("batch_gradient", "|B₂|", "episodes for the gradient", "thm:MainResultPenalty"),
+    ("batch_size", "B", "episodes an iteration, both halves", "thm:MainResultPenalty"),
+    ("iterations", "N", "iterations", "thm:MainResultPenalty"),
+    ("trajectories", "N·B", "episodes in all", "cor:FinalRateTranslation"),
+    ("transitions", "N·B·H", "steps in all", "cor:FinalRateTranslation"),
+)
