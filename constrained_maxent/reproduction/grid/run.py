@@ -218,7 +218,7 @@ def _evaluate(study: GridStudy, world: World, result: TabularResult) -> pl.DataF
                 seed=pl.lit(seed),
             )
             .select(*ROWS)
-            .cast(dict(ROWS))
+            .cast(pl.Schema(ROWS))
         )
     return pl.concat(tables)
 
