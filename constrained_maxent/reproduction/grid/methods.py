@@ -54,6 +54,7 @@ class Setting:
 
 PRESET = PRESETS["FrozenLake-PGP-v0"]["default"]
 
+
 def run_settings(setting: Setting, name: str, functional: Functional, *, seed: int) -> RunSettings:
     """What the engine is to do for one setting and seed.
 
