@@ -50,6 +50,7 @@ def draw_study(study: GridStudy, effort: Effort, rows: pl.DataFrame, folder: Pat
     """
     if study.draws_policies:
         return _draw_policies(study, folder)
+    figures: dict[str, Figure]
     if study.name in ("methods", "methods-short"):
         figures = {study.name: _against_transitions(study, rows)}
     else:

@@ -92,7 +92,6 @@ def run_study(
     folder: Path,
     *,
     progress: Callable[[EngineProgress], None] = lambda at: None,
-    threads: int | None = None,
 ) -> pl.DataFrame:
     """The rows of a study: read, if it is finished, else computed and written.
 
@@ -103,7 +102,6 @@ def run_study(
         study: what to run.
         folder: of the study's files.
         progress: called a few times each second with how far the engine is.
-        threads: of the engine.
 
     Returns:
         A table with the columns ``ROWS``.
@@ -121,7 +119,7 @@ def run_study(
     folder.mkdir(parents=True, exist_ok=True)
     world = world_of(study.world)
     begun = time.perf_counter()
-    result, before = _train(study, world, files, progress, threads)
+    result, before = _train(study, world, files, progress)
     trained = time.perf_counter()
     rows = _evaluate(study, world, result)
     write_table(files.rows, rows)
@@ -144,7 +142,7 @@ def run_study(
 
 
 def _train(
-    study: GridStudy, world: World, files: StudyFiles, progress: Callable[[EngineProgress], None], threads: int | None
+    study: GridStudy, world: World, files: StudyFiles, progress: Callable[[EngineProgress], None]
 ) -> tuple[TabularResult, float]:
     """All runs of a study, and how many seconds went into them before this call."""
     engine = TabularEngine(
@@ -157,7 +155,6 @@ def _train(
         scale=OCCUPANCY,
         snapshot_every=study.snapshot_every,
         planned_iterations=study.planned_iterations or study.iterations,
-        threads=threads,
     )
     design = json.dumps(asdict(study))
     before = _load(engine, files.checkpoint, design)
@@ -218,7 +215,7 @@ def _evaluate(study: GridStudy, world: World, result: TabularResult) -> pl.DataF
                 seed=pl.lit(seed),
             )
             .select(*ROWS)
-            .cast(dict(ROWS))
+            .cast(pl.Schema(ROWS))
         )
     return pl.concat(tables)
 

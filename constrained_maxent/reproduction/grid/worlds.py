@@ -95,9 +95,10 @@ def optimum(name: WorldName, limit: float, *, constrained: bool = True) -> float
     """Entropy that no policy exceeds, time-dependent ones included [nats]; ``None`` if no policy keeps the limit."""
     world = world_of(name)
     try:
-        return solve(world.mdp, constraints=_constraints(world, limit, constrained), scale=OCCUPANCY).value
+        solution = solve(world.mdp, constraints=_constraints(world, limit, constrained), scale=OCCUPANCY)
     except InfeasibleProblem:
         return None
+    return float(solution.value)
 
 
 @cache
