@@ -51,36 +51,43 @@ class ProblemValue:
     penalty: float
 
 
-@dataclass(frozen=True, eq=False)
 class _Term:
     """One part of the pseudo-reward, where λ̂ is a table: a coefficient times the derivative of a functional.
 
-    ``table`` is what cells determine of the derivative, flat; ``None`` where that is 0. ``charges`` tell how the rest
-    follows what is recorded.
+    Args:
+        slopes: what cells determine of the derivative, flat; ``None`` where that is 0.
+        charges: how the rest follows what is recorded; not empty without ``slopes``.
+        coefficient: multiplies both.
     """
 
-    coefficient: float
-    table: FloatArray | None
-    charges: Mapping[str, float]
+    def __init__(self, slopes: FloatArray | None, charges: Mapping[str, float], coefficient: float) -> None:
+        self._unscaled = slopes, charges
+        # What is multiplied by 0 is 0, though it be infinite.
+        self._table = slopes if slopes is None else coefficient * slopes if coefficient else np.zeros(slopes.shape)
+        self._charges = {name: coefficient * charge for name, charge in charges.items()}
 
     @classmethod
     def of(cls, functional: Functional, coefficient: float, measure: Measure) -> _Term:
         charges = functional.charges(measure)
         uncharged = replace(measure.points, costs=dict.fromkeys(charges, np.zeros(measure.weights.shape)))
-        table = functional.derivative(measure, uncharged).reshape(-1)
-        return cls(coefficient, table if table.any() or not charges else None, charges)
+        slopes = functional.derivative(measure, uncharged).reshape(-1)
+        return cls(slopes if slopes.any() or not charges else None, charges, coefficient)
+
+    def with_coefficient(self, coefficient: float) -> _Term:
+        return _Term(*self._unscaled, coefficient)
 
     def at_cell(self, cell: int, recorded: Mapping[str, float]) -> float:
-        slope = 0.0 if self.table is None else self.table.item(cell)
-        for name, charge in self.charges.items():
-            slope += charge * recorded[name]
-        return self.coefficient * slope
+        part = 0.0 if self._table is None else self._table.item(cell)
+        for name, charge in self._charges.items():
+            part += charge * recorded[name]
+        return part
 
     def at_cells(self, cells: IntArray, recorded: Mapping[str, FloatArray]) -> FloatArray:
-        slopes = np.zeros(len(cells)) if self.table is None else self.table[cells]
-        for name, charge in self.charges.items():
-            slopes = slopes + charge * recorded[name]
-        return self.coefficient * slopes
+        part = None if self._table is None else self._table[cells]
+        for name, charge in self._charges.items():
+            charged = charge * recorded[name]
+            part = charged if part is None else part + charged
+        return np.zeros(len(cells)) if part is None else part
 
 
 class RewardFunction:
@@ -107,7 +114,7 @@ class RewardFunction:
         """The derivatives of the same functionals times other coefficients: multipliers have moved, λ̂ has not."""
         other = copy(self)
         other._functionals = dict(terms)
-        other._terms = {name: replace(term, coefficient=terms[name][1]) for name, term in self._terms.items()}
+        other._terms = {name: term.with_coefficient(terms[name][1]) for name, term in self._terms.items()}
         return other
 
     def at(self, points: Points) -> dict[str, FloatArray]:

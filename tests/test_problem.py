@@ -234,6 +234,14 @@ class TestRewards:
         many = reward.at_cells(np.array([0, 1]), {"reward()": np.array([3.0, -1.0])})["objective"]
         np.testing.assert_allclose(many, [0.5 * (LN2 - 1) + 6.0, 0.5 * (2 * LN2 - 1) - 2.0])
 
+    def test_an_infinite_slope_of_a_satisfied_constraint_adds_nothing(self) -> None:
+        """Cell 2 is empty, where the derivative of -H is -∞; its multiplier is 0."""
+        ordered = Problem(None, {"order": Constraint(-1.0 * Entropy(smoothing=0.0), Exact(1.0))})
+        assert ordered.evaluate(TABLE).constraints["order"] < 0.0
+        reward = ordered.reward_function(TABLE, ordered.evaluate(TABLE))
+        assert reward.at_cell(2, {}) == {"order": 0.0}
+        np.testing.assert_array_equal(reward.at_cells(np.array([2, 0]), {})["order"], 0.0)
+
     def test_a_reward_alone(self) -> None:
         paid = Problem(Reward("coins"))
         measure = Measure.from_table(TABLE, {"coins": 4.0})
