@@ -86,7 +86,7 @@ class RunSettings:
         if check_count("episodes_per_batch", self.episodes_per_batch) == 1 and self.pairing == "split":
             raise InvalidSetting("episodes_per_batch=1 must be at least 2: split needs two halves.")
         check_count("inner_iterations", self.inner_iterations)
-        problem = self.problem()  # checks the parts and their names
+        problem = Problem.of(self.objective, self.constraints)  # checks the parts and their names
         tiny = math.ulp(0.0)
         for name, least, bound in (
             ("memory", 0.0, 1.0),
@@ -114,10 +114,6 @@ class RunSettings:
     def uses_momentum(self) -> bool:
         """Whether estimates of λ and of the gradient are variance-reduced."""
         return self.momentum != 1.0
-
-    def problem(self) -> Problem:
-        """Objective and constraints as the single place that adds them up knows them."""
-        return Problem.of(self.objective, self.constraints)
 
 
 _SCHEDULES = ("memory", "learning_rate", "beta", "momentum")

@@ -81,7 +81,7 @@ class NumpyTwin:
         if settings.beta is not None:
             beta = value_at(settings.beta, self._progress)
             self.penalties = {name: replace(penalty, beta=beta) for name, penalty in self.penalties.items()}
-        cells = self._sample(k)
+        cells = self.sample(k)
         self._sampled_theta = self.theta
         half = settings.episodes_per_batch // 2 if settings.pairing == "split" else 0
         if settings.pairing == "previous":
@@ -114,7 +114,7 @@ class NumpyTwin:
             reward = reward - self.penalties[name].slope(violation) * gradient
         return reward.reshape(-1)
 
-    def _sample(self, k: int) -> IntArray:
+    def sample(self, k: int) -> IntArray:
         """The cell of each step, ``END`` after an episode's last, ``(horizon, n_episodes)``."""
         n_states, n_actions = self.theta.shape
         n = self.settings.episodes_per_batch

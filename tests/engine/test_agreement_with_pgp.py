@@ -74,7 +74,7 @@ def test_the_same_actions_make_the_same_steps(numpy_twin, lake, optimizer, pairi
     agent = PGP(env, learning_rate=0.05, final_learning_rate=0.01, **options)
     for k in range(6):
         twin.theta = thetas[k]
-        steps = iter(twin._sample(k))
+        steps = iter(twin.sample(k))
         agent.policy.sample = lambda rows, rng, steps=steps: np.maximum(next(steps), 0) % 4
         agent.learn(iterations=1, planned=6)
         np.testing.assert_allclose(agent.policy.theta.detach(), thetas[k + 1], rtol=0.0, atol=1e-11)
