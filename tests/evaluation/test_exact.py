@@ -13,7 +13,7 @@ import constrained_maxent as cmx
 from constrained_maxent.envs import SafeFrozenLake
 from constrained_maxent.errors import InvalidMDP, MissingCost, MissingTracker
 from constrained_maxent.evaluation import ExactProblem, exact_problem
-from constrained_maxent.functionals import Entropy, KLDivergence, L2Distance, LinearCost
+from constrained_maxent.functionals import Entropy, KLDivergence, L2Distance, LinearCost, Reward
 from constrained_maxent.oracle import MixturePolicy
 from constrained_maxent.penalties import Quadratic
 from constrained_maxent.problem import Constraint
@@ -150,6 +150,15 @@ class TestFunctionals:
         evaluation = ExactProblem.from_env(env).evaluate(ALWAYS_RIGHT)
         assert evaluation.constraints["near"] == pytest.approx(np.hypot(0.4, 0.5) - 0.1)
         assert evaluation.constraints["table"] == pytest.approx(2.0 * 1.5 - 1.0)
+
+    def test_the_reward_of_the_environment(self):
+        """Right, right, down to the goal of a lake without holes on the way: its reward of 1 on the third step."""
+        env = TrackOccupancy(gym.make("FrozenLake-v1", desc=["SFF", "HHG"], is_slippery=False), discount=0.5,
+                             scale="truncated", episodes_per_batch=1)  # fmt: skip
+        env.tracker.set_objective(2.0 * Reward() - LinearCost(lambda state, action, after: float(after == 1)))
+        policy = np.eye(4)[[2, 2, 1, 0, 0, 0]]
+        # Entering state 1 costs 1 on the first step; 1/4 of 2 is earned on the third.
+        assert ExactProblem.from_env(env).evaluate(policy).objective == pytest.approx(2.0 * 0.25 - 1.0)
 
     def test_no_objective(self):
         env = TrackOccupancy(gym.make("SafeFrozenLake-v0"), episodes_per_batch=1)

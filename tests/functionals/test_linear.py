@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import pickle
 from typing import Any
 
 import numpy as np
 import pytest
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, MissingCost, NonFiniteValue
-from constrained_maxent.functionals import LinearCost
+from constrained_maxent.functionals import OWN_REWARD, LinearCost, Reward
 from constrained_maxent.functionals.base import as_measure
 from constrained_maxent.types import Measure, Points
 
@@ -93,3 +94,24 @@ class TestObserved:
 
     def test_fits_any_space(self) -> None:
         LinearCost("cost").check(10, 10)
+
+
+class TestReward:
+    def test_by_hand(self) -> None:
+        assert Reward(COST)(OCCUPANCY) == LinearCost(COST)(OCCUPANCY) == 0.0
+        assert Reward(COST).gradient(OCCUPANCY).tolist() == COST
+
+    def test_the_environments_own_is_recorded_under_a_name_of_its_own(self) -> None:
+        observing, sources = Reward().observing("objective")
+        assert sources == {"reward()": OWN_REWARD}
+        assert observing(Measure.from_table(OCCUPANCY, {"reward()": 2.5, "reward": 9.0})) == 2.5
+        assert observing.tabulated(lambda name: np.array(COST) if name == "reward()" else None)(OCCUPANCY) == 0.0
+
+    def test_names_its_argument(self) -> None:
+        with pytest.raises(InvalidData, match="source"):
+            Reward([1.0, 2.0])
+        with pytest.raises(InvalidData, match="source"):
+            Reward(COST).check(4, 3)
+
+    def test_survives_a_pickle(self) -> None:
+        assert pickle.loads(pickle.dumps(Reward())).source is OWN_REWARD

@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import coo_array, csr_array
 
-from constrained_maxent.errors import InvalidData, InvalidMDP, InvalidSetting, NonFiniteValue
+from constrained_maxent.errors import InvalidData, InvalidMDP, InvalidSetting, MissingCost, NonFiniteValue
+from constrained_maxent.functionals import LinearCost, Reward
 from constrained_maxent.oracle import TabularMDP
 
 TAXI = "Taxi-v4" if "Taxi-v4" in gym.registry else "Taxi-v3"
@@ -294,3 +295,24 @@ class TestErrors:
         env.P, env.initial_state_distrib = table, np.array([1.0, 0.0])
         with pytest.raises(InvalidMDP):
             TabularMDP.from_env(env, discount=0.9)
+
+
+class TestTables:
+    """Tables of what is observed on each step."""
+
+    mdp = TabularMDP.from_arrays(np.full((2, 1, 2), 0.5), [1.0, 0.0], discount=0.5, reward=[[1.0], [2.0]])
+
+    def test_of_every_source(self) -> None:
+        total = Reward() + LinearCost("heat") + LinearCost(lambda state, action, after: 10.0 * after)
+        # Rewards 1 and 2; heat 100; half of all steps lead to state 1.
+        tabulated = self.mdp.with_tables(total, {"heat": [[100.0], [100.0]]})
+        assert tabulated.gradient(np.zeros((2, 1))).tolist() == [[106.0], [107.0]]
+
+    def test_what_is_not_known_is_an_error(self) -> None:
+        with pytest.raises(MissingCost, match="heat"):
+            self.mdp.with_tables(LinearCost("heat"))
+        unknown = dataclasses.replace(self.mdp, reward=None)
+        with pytest.raises(MissingCost, match="reward"):
+            unknown.with_tables(Reward())
+        with pytest.raises(InvalidMDP, match="reward"):
+            dataclasses.replace(self.mdp, reward=[[1.0]])

@@ -1,4 +1,4 @@
-"""From a wanted accuracy to the step size, batch, horizon and iterations that the paper's proof asks for, as a table."""
+"""From a wanted accuracy to the step size, batch, horizon and iterations that the paper's proof asks for."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def plan(constants: ProblemConstants, epsilon: float, multiplier: float) -> Plan
     r"""What Corollary ``cor:FinalRateTranslation`` asks for to reach an (ε, ε)-optimal policy: **worst-case figures**.
 
     The penalized problem with the β of :func:`~constrained_maxent.oracle.theory.quadratic_beta` is solved to the gap
-    :math:`\tilde\epsilon = 1/(2\beta)` by :func:`~constrained_maxent.oracle.theory.biased_descent`. Half of the bias allowed goes to the horizon, half to
+    :math:`\tilde\epsilon = 1/(2\beta)` by ``biased_descent``. Half of the bias allowed goes to the horizon, half to
     :math:`\hat\lambda`: :math:`D_{P,H}\gamma^H \le \delta/2`, :math:`|B_1| \ge 4D_{P,\hat g}^2/\delta^2`,
     :math:`|B_2| \ge \sigma_{P,H}^2/\delta^2`. The optimum meant is that of policies with parameters in [−R, R].
 
