@@ -61,14 +61,14 @@ def test_rollouts(small):
     check_rollouts(small.Line(), state=None, periodic=(1,), n_episodes=1)
     check_rollouts(small.Line(), state=lambda observation: observation[:1], periodic=(0,), n_episodes=1)
     for wrong, error, message in (
-        ({"periodic": (1,)}, InvalidSetting, "only 1 coordinates"),
+        ({"periodic": (1,)}, InvalidSetting, "periodic="),
         ({"state": "nowhere"}, MissingState, "nowhere"),
         ({"state": 3}, InvalidSetting, "state=3"),
         ({"n_episodes": 0}, InvalidSetting, "n_episodes=0"),
     ):
         with pytest.raises(error, match=message):
             check_rollouts(small.Line(), **good | wrong)
-    with pytest.raises(InvalidSetting, match="no last step"):
+    with pytest.raises(InvalidSetting, match="limit"):
         check_rollouts(small.Line(horizon=None), **good)
 
 

@@ -232,14 +232,14 @@ class TestMisuse:
     def test_bad_actions(self, action):
         env = SafeCartpole()
         env.reset(seed=0)
-        with pytest.raises(InvalidSetting, match=r"shape \(1,\)"):
+        with pytest.raises(InvalidSetting, match="Actions"):
             env.step(action)
 
     def test_bad_first_states(self):
         env = SafeCartpole()
         with pytest.raises(InvalidSetting, match="both"):
             env.reset(options={"qpos": [0.0, 0.0]})
-        with pytest.raises(InvalidData, match=r"shape \(2,\)"):
+        with pytest.raises(InvalidData, match="qpos"):
             env.reset(options={"qpos": [0.0], "qvel": [0.0, 0.0]})
         with pytest.raises(NonFiniteValue):
             env.reset(options={"qpos": [0.0, math.nan], "qvel": [0.0, 0.0]})
@@ -364,7 +364,7 @@ class TestRendering:
         monkeypatch.delenv("DISPLAY", raising=False)
         monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
         monkeypatch.setattr(sys, "platform", "linux")
-        with pytest.raises(DependencyNotInstalled, match="no display"):
+        with pytest.raises(DependencyNotInstalled, match="display"):
             SafeCartpole(render_mode="human").reset(seed=0)
 
     def test_without_render_mode_it_warns(self):

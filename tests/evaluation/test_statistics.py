@@ -121,7 +121,7 @@ class TestOverSeeds:
         assert over_seeds(runs, seed=4) == {"a": bootstrap_mean([1.0, 2.0, 3.0], seed=4)}
 
     def test_no_runs(self):
-        with pytest.raises(InvalidData, match="at least one run"):
+        with pytest.raises(InvalidData, match="run"):
             over_seeds([])
 
 

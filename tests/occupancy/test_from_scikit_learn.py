@@ -70,17 +70,17 @@ def test_angles_are_summed_over_turns() -> None:
 
 
 def test_says_when_there_are_too_few_samples() -> None:
-    with pytest.raises(InvalidSetting, match="cannot be fitted to 2 samples"):
+    with pytest.raises(InvalidSetting, match="samples"):
         fitted(Mixture(8), [[0.0], [1.0]])
 
 
 def test_says_when_it_is_no_density() -> None:
-    with pytest.raises(InvalidSetting, match="lacks fit, score_samples"):
+    with pytest.raises(InvalidSetting, match="density="):
         FromScikitLearn(object())
 
     class Broken(KernelDensity):
         def score_samples(self, X: Any) -> Any:
             return np.full(len(X), np.nan)
 
-    with pytest.raises(NonFiniteValue, match="not a number"):
+    with pytest.raises(NonFiniteValue, match="number"):
         log_prob(fitted(Broken(), STATES), STATES)

@@ -235,9 +235,9 @@ class TestClosedForms:
 
     def test_refuses_what_is_no_mixture(self) -> None:
         first, _ = self.mixtures()
-        with pytest.raises(InvalidData, match="not positive definite"):
+        with pytest.raises(InvalidData, match="covariance"):
             Gaussians(np.ones(1), np.zeros((1, 1)), -np.ones((1, 1, 1)))
-        with pytest.raises(InvalidData, match="2 and 1 features"):
+        with pytest.raises(InvalidData, match="features"):
             first.inner_product(first.marginal(1))
 
     def test_so_far_away_that_even_the_logarithm_ends(self) -> None:

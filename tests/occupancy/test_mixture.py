@@ -91,9 +91,9 @@ def test_others_have_none():
 def test_refuses():
     with pytest.raises(InvalidSetting, match="mass"):
         Mixture(LINE, mass=-1.0)
-    with pytest.raises(InvalidSetting, match="only 1 coordinates"):
+    with pytest.raises(InvalidSetting, match="periodic="):
         Mixture(LINE, periodic=(1,))
-    with pytest.raises(InvalidData, match="over 1 coordinates"):
+    with pytest.raises(InvalidData, match="coordinates"):
         Mixture(LINE).density(np.zeros((3, 2)))
-    with pytest.raises(InvalidData, match="same periodic"):
+    with pytest.raises(InvalidData, match="periodic="):
         Mixture(CIRCLE).squared_distance(Mixture(CIRCLE, periodic=(0,)))

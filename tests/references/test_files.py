@@ -83,7 +83,7 @@ def test_refuses_what_is_no_reference(file, tmp_path):
     content = file.read_bytes()
     for wrong in (b"", b"PK", content[: len(content) // 2], b"text", pickle.dumps({"format": 1})):
         file.write_bytes(wrong)
-        with pytest.raises(DamagedReference, match="truncated, corrupt"):
+        with pytest.raises(DamagedReference, match="truncated"):
             Reference.load(file)
     # One byte of the weights in a file without compression: only the checksum tells.
     file.write_bytes(content)

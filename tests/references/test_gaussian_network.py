@@ -138,7 +138,7 @@ def test_refuses_layers_that_do_not_fit(small):
 
 def test_refuses_rows_of_another_size(small):
     network = small.network()
-    with pytest.raises(InvalidData, match="observations have 2"):
+    with pytest.raises(InvalidData, match="observations"):
         network.log_prob(np.zeros((4, 3)), np.zeros((4, 2)))
-    with pytest.raises(InvalidData, match="actions of shape"):
+    with pytest.raises(InvalidData, match="actions"):
         network.log_prob(np.zeros((4, 2)), np.zeros((4, 1)))

@@ -64,7 +64,7 @@ class TestDensity:
     def test_refuses_cells_and_other_states(self, small):
         with pytest.raises(InvalidData, match="table"):
             small.reference(Points(density=np.ones(1), state_density=np.ones(1), cells=np.zeros(1, dtype=int)))
-        with pytest.raises(InvalidData, match="over 2 coordinates"):
+        with pytest.raises(InvalidData, match="coordinates"):
             small.reference(points_at(RNG.normal(size=(30, 3))))
 
     def test_refuses_parts_of_another_kind(self, small):
@@ -77,7 +77,7 @@ class TestDensity:
         states = small.reference.sample(500, np.random.default_rng(0))
         np.testing.assert_array_equal(states, small.plane().sample(500, np.random.default_rng(0)))
         assert (np.abs(small.reference.act(ROWS, np.random.default_rng(0))) <= 1.0).all()
-        with pytest.raises(UnsupportedPolicy, match="states alone"):
+        with pytest.raises(UnsupportedPolicy, match="policy"):
             Reference(small.plane()).act(ROWS, RNG)
 
 
@@ -141,7 +141,7 @@ class TestDivergence:
         assert np.isfinite(kl.gradient(Measure(points=far, weights=np.ones(1)))).all()
 
     def test_over_states_needs_a_function(self):
-        with pytest.raises(InvalidSetting, match="as a function"):
+        with pytest.raises(InvalidSetting, match="function"):
             KLDivergence([[1.0]], over="state")
         with pytest.raises(InvalidSetting, match="over="):
             KLDivergence(self.REFERENCE, over="action")
@@ -251,13 +251,13 @@ class TestOrigins:
             Reference.from_trajectories([steps], gym.spaces.Box(-3.0, 3.0, (2,)), n_components=1)
         with pytest.raises(UnsupportedSpace, match="Box"):
             Reference.from_trajectories([steps], gym.spaces.Discrete(3), n_components=1)
-        with pytest.raises(InvalidData, match="at least one"):
+        with pytest.raises(InvalidData, match="trajectory"):
             Reference.from_trajectories([], None)
         with pytest.raises(InvalidSetting, match="scalar"):
             Reference.from_policy(None, gym.make_vec("PointMass-v0", num_envs=1), act=lambda o: o, horizon=3)
         with pytest.raises(InvalidSetting, match="n_episodes"):
             Reference.from_policy(None, small.Line(), act=lambda o: o, n_episodes=0)
-        with pytest.raises(InvalidSetting, match="Unknown setting episodes"):
+        with pytest.raises(InvalidSetting, match="episodes"):
             Reference.from_policy(None, small.Line(), act=lambda o: o, episodes=3)
 
     def test_functions_are_checked(self):

@@ -79,9 +79,9 @@ class TestMotion:
         assert bottom == -top < -3.0
 
     def test_what_cannot_be_drawn(self):
-        with pytest.raises(InvalidData, match="at least one policy"):
+        with pytest.raises(InvalidData, match="policy"):
             cartpole_motion_figure({}, timestep=0.1, slider_limit=2.0)
-        with pytest.raises(InvalidData, match=r"policies\['a'\] has shape \(5, 4\)"):
+        with pytest.raises(InvalidData, match=r"policies\['a'\]"):
             cartpole_motion_figure({"a": STATES}, timestep=0.1, slider_limit=2.0)
         with pytest.raises(NonFiniteValue, match="infinite"):
             cartpole_motion_figure({"a": np.full((1, 2, 4), np.inf)}, timestep=0.1, slider_limit=2.0)

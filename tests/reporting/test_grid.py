@@ -160,7 +160,7 @@ class TestGridOccupancy:
     def test_values_that_make_no_sense(self) -> None:
         with pytest.raises(NonFiniteValue, match="occupancy"):
             _grid(occupancy=np.full((6, 4), np.nan))
-        with pytest.raises(InvalidData, match="at most 1"):
+        with pytest.raises(InvalidData, match="policy"):
             _grid(policy=2.0 * POLICY)
 
 
