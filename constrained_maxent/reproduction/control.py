@@ -151,7 +151,7 @@ _ALL = (
     ),
     ControlStudy(
         "point-mass",
-        [_case(f"r_max = {r_max}", r_max=r_max) for r_max in (2, 20, 200)],
+        [_case(f"r_max = {r_max}", limit=r_max) for r_max in (2, 20, 200)],
         seeds=3,
         env_id="PointMass-PGP-v0",
         curves=_STATES | {"constraint_imitation": "KL to the reference - r_max (nats)"},

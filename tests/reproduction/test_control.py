@@ -151,7 +151,7 @@ def test_refuses(study, tmp_path, numbers):
 def test_the_studies_are_those_of_the_paper():
     limits = [json.loads(case.settings.env_kwargs)["slider_limit"] for case in STUDIES["cartpole"].cases]
     assert limits == [2.0, 1.5, 1.5]
-    assert [json.loads(case.settings.env_kwargs)["r_max"] for case in STUDIES["point-mass"].cases] == [2, 20, 200]
+    assert [json.loads(case.settings.env_kwargs)["limit"] for case in STUDIES["point-mass"].cases] == [2, 20, 200]
     assert {case.settings.preset for case in STUDIES["cartpole-paper"].cases} == {"paper"}
 
 
