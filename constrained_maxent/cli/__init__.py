@@ -79,7 +79,7 @@ def _run(command: str, arguments: list[str]) -> int:
     from gymnasium.error import DependencyNotInstalled
 
     from constrained_maxent.cli.console import INTERRUPTED, errors, terminating_as_interrupt
-    from constrained_maxent.cli.options import registry
+    from constrained_maxent.cli.options import Pending, registry
     from constrained_maxent.errors import ConstrainedMaxentError
 
     try:
@@ -92,6 +92,8 @@ def _run(command: str, arguments: list[str]) -> int:
             config=(tyro.conf.DisallowNone, tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes),
             registry=registry,
         )
+        if isinstance(called, Pending):
+            called = called.build(called.values)
         with terminating_as_interrupt():
             code: int = called.run(_options(arguments))
             return code

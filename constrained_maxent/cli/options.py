@@ -29,6 +29,14 @@ class _Flat:
     build: Callable[[Mapping[str, Any]], Any]
 
 
+@dataclass(frozen=True)
+class Pending:
+    """A command that is still to be made of its options: what it raises then is not the parser's to report."""
+
+    build: Callable[[Mapping[str, Any]], Any]
+    values: Mapping[str, Any]
+
+
 @registry.struct_rule
 def _described(info: StructTypeInfo) -> StructConstructorSpec | None:
     """A dataclass in the groups that its ``GROUPS`` names, if it has them.
@@ -55,9 +63,9 @@ def _described(info: StructTypeInfo) -> StructConstructorSpec | None:
     ]
     first = [field for name, field in flat.fields.items() if not any(name in names for names in groups.values())]
 
-    def instantiate(**values: Any) -> Any:
+    def instantiate(**values: Any) -> Pending:
         parts = [values.pop(title) for title in groups]
-        return flat.build({**values, **{name: value for part in parts for name, value in part.items()}})
+        return Pending(flat.build, {**values, **{name: value for part in parts for name, value in part.items()}})
 
     return StructConstructorSpec(instantiate=instantiate, fields=(*first, *grouped))
 
