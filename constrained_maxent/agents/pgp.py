@@ -165,16 +165,16 @@ class PGP:
             InvalidSetting: not exactly one of the two, below 0, or not a whole number of iterations.
             NonFiniteValue: the policy diverged; the last step is not taken.
         """
-        if (total_timesteps is None) == (iterations is None):
+        if iterations is not None and total_timesteps is None:
+            name, unit, counted, amount = "iterations", "iterations", "iteration", iterations
+        elif total_timesteps is not None and iterations is None:
+            name, unit, counted, amount = "total_timesteps", "timesteps", "timesteps", total_timesteps
+        else:
             raise InvalidSetting("Give one of total_timesteps= and iterations=.")
-        unit = "iterations" if total_timesteps is None else "timesteps"
-        name = "iterations" if total_timesteps is None else "total_timesteps"
-        amount = iterations if total_timesteps is None else total_timesteps
         if not (is_number(amount) and 0 <= amount < math.inf):
             raise InvalidSetting(f"{name}={amount!r} must be a number of at least 0.")
         if iterations is not None and amount % 1:
             raise InvalidSetting(f"iterations={amount!r} must be a whole number: batches are taken as a whole.")
-        counted = "iteration" if total_timesteps is None else "timesteps"
         begun = getattr(self, counted)
         if planned is not None:
             self._tracker.announce(**{unit: check_count("planned", planned)}, replace_plan=True)
