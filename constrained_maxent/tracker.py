@@ -94,7 +94,7 @@ class _Plan:
     amount: int
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any] | None) -> _Plan | None:
+    def from_state(cls, state: Mapping[Any, Any] | None) -> _Plan | None:
         """The plan of a checkpoint, if it has one. Raises ValueError: it is none."""
         if state is None:
             return None
