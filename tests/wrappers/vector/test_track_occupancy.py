@@ -434,9 +434,9 @@ class TestBadData:
     @pytest.mark.parametrize(
         ("bad", "error", "message"),
         [
-            ({}, MissingCost, "Not every sub-environment"),
-            ({"cost": NAN}, NonFiniteValue, "not finite"),
-            ({"cost": INF}, NonFiniteValue, "not finite"),
+            ({}, MissingCost, "'cost'"),
+            ({"cost": NAN}, NonFiniteValue, "'cost'"),
+            ({"cost": INF}, NonFiniteValue, "'cost'"),
             ({"cost": 1.0, "reward": NAN}, NonFiniteValue, "reward"),
             ({"cost": 1.0, "reward": -INF}, NonFiniteValue, "reward"),
         ],
