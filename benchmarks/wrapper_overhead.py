@@ -119,7 +119,7 @@ def single_points(rounds: int, periodic: tuple[int, ...]) -> None:
     env = Drift()
     places, actions = env.walk, np.zeros((LENGTH, 1))
     fitted = GaussianMixture(periodic=periodic).bind(env.observation_space, env.action_space)
-    fitted.fit(Batch(observations=places, actions=actions, lengths=[LENGTH]))
+    fitted.fit(Batch(observations=places, actions=actions, lengths=np.array([LENGTH])))
     one, many = [], []
     for _ in range(rounds):
         begun = time.perf_counter()

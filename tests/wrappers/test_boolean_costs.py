@@ -76,12 +76,12 @@ def test_other_names(scripted):
 @pytest.mark.parametrize(
     ("report", "error", "message"),
     [
-        ({}, MissingCost, "no info\\['constraints'\\]"),
-        ({"constraints": True}, InvalidData, "mapping of names"),
-        ({"constraints": {}}, InvalidData, "mapping of names"),
-        ({"constraints": {"x": 0.5}}, InvalidData, "must be True where"),
-        ({"constraints": {"x": np.array([], dtype=bool)}}, InvalidData, "must be True where"),
-        ({"constraints": {"x": True}, "cost": 1.0}, DuplicateName, "cost='violations'"),
+        ({}, MissingCost, "'constraints'"),
+        ({"constraints": True}, InvalidData, "'constraints'"),
+        ({"constraints": {}}, InvalidData, "'constraints'"),
+        ({"constraints": {"x": 0.5}}, InvalidData, "'x'"),
+        ({"constraints": {"x": np.array([], dtype=bool)}}, InvalidData, "'x'"),
+        ({"constraints": {"x": True}, "cost": 1.0}, DuplicateName, "cost="),
     ],
 )
 @pytest.mark.parametrize("is_vector", [False, True])
@@ -93,6 +93,29 @@ def test_refuses(scripted, report, error, message, is_vector):
     env.reset()
     with pytest.raises(error, match=message):
         env.step(np.zeros(1, dtype=int) if is_vector else 0)
+
+
+@pytest.mark.parametrize("mode", [None, *MODES])
+def test_what_the_environment_reports_is_left_as_it_was(mode):
+    """An environment may hand out one dictionary over and over."""
+
+    class Same(gym.Env):
+        observation_space = action_space = gym.spaces.Discrete(2)
+        report = {"constraints": {"x": False}}
+
+        def reset(self, *, seed=None, options=None):
+            return 0, {}
+
+        def step(self, action):
+            return 0, 0.0, action == 1, False, self.report
+
+    env = BooleanCosts(Same()) if mode is None else vector.BooleanCosts(SyncVectorEnv([Same], autoreset_mode=mode))
+    env.reset()
+    for action in (0, 1):
+        *_, info = env.step(action if mode is None else np.array([action]))
+        reported = info.get("final_info", info)
+        assert reported["cost"] == reported["cost_x"] == 1.0
+    assert Same.report == {"constraints": {"x": False}}
 
 
 def test_its_arguments_are_in_the_spec():

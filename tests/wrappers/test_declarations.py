@@ -176,7 +176,7 @@ class TestOrder:
     def test_declarations_come_before_the_first_reset(self, kind):
         env = tracked()
         env.reset()
-        with pytest.raises(InvalidSetting, match="before the first reset"):
+        with pytest.raises(InvalidSetting, match="reset"):
             kind(env, **EXAMPLES[kind])
         assert env.tracker.problem.term_names == ()
 
@@ -461,10 +461,10 @@ class TestImitationOfDensities:
         turning = Reference(Mixture(STATES.gaussians, periodic=(1, 0)))
         for divergence in ("kl", "l2"):
             for reference, ours in ((REFERENCE, (0,)), (turning, ()), (turning, (0,))):
-                with pytest.raises(InvalidData, match="same periodic"):
+                with pytest.raises(InvalidData, match="periodic="):
                     imitating(kind, reference, divergence, GaussianMixture(n_components=2, periodic=ours))
             imitating(kind, turning, divergence, GaussianMixture(n_components=2, periodic=(0, 1)))
-        with pytest.raises(InvalidData, match=r"the angles periodic=\[\], the estimator periodic=\[2\]"):
+        with pytest.raises(InvalidData, match=r"periodic=\[2\]"):
             imitating(kind, estimator=NearestNeighbors(periodic=(2,)))
 
     def test_refuses(self, kind):

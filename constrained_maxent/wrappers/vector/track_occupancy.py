@@ -33,6 +33,10 @@ class SharedInfo(dict[str, Any]):
         super().__init__(content)
         self._num_envs = num_envs
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By default copies would be made of the items.
+        return SharedInfo, (dict(self), self._num_envs)
+
     def items(self) -> Any:
         return [(name, self._repeated(self[name])) for name in self]
 

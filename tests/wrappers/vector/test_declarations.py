@@ -61,7 +61,7 @@ def test_trackers_of_sub_environments_are_not_the_vectors():
 def test_declarations_come_before_the_first_reset(name):
     env = tracked()
     env.reset()
-    with pytest.raises(InvalidSetting, match="before the first reset"):
+    with pytest.raises(InvalidSetting, match="reset"):
         getattr(vector, name)(env, **ARGUMENTS[name])
 
 

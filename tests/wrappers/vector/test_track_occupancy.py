@@ -434,9 +434,9 @@ class TestBadData:
     @pytest.mark.parametrize(
         ("bad", "error", "message"),
         [
-            ({}, MissingCost, "Not every sub-environment"),
-            ({"cost": NAN}, NonFiniteValue, "not finite"),
-            ({"cost": INF}, NonFiniteValue, "not finite"),
+            ({}, MissingCost, "'cost'"),
+            ({"cost": NAN}, NonFiniteValue, "'cost'"),
+            ({"cost": INF}, NonFiniteValue, "'cost'"),
             ({"cost": 1.0, "reward": NAN}, NonFiniteValue, "reward"),
             ({"cost": 1.0, "reward": -INF}, NonFiniteValue, "reward"),
         ],
@@ -761,7 +761,10 @@ class TestInfos:
         assert type(infos["batch"]["objective"]) is float
         assert infos["episode"]["l"].tolist() == [2, 2]
         batch = infos["batch"]
-        assert batch == find_tracker(env).last_report.to_info()
+        assert str(dict(batch)) == str(find_tracker(env).last_report.to_info())
+        for clone in (copy.copy(batch), copy.deepcopy(batch), pickle.loads(pickle.dumps(batch))):
+            assert str(clone) == str(batch)
+            assert [value.shape for _, value in clone.items()] == [(2,)] * len(batch)
         env = gym.wrappers.vector.DictInfoToList(env)
         _, resets = env.reset()
         assert [info["pseudo_reward"] for info in resets] == [0.0, 0.0]
