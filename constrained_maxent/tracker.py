@@ -119,7 +119,7 @@ class Tracker:
     Attributes:
         problem: objective and constraints, which the wrappers above ``TrackOccupancy`` declare.
         iteration: batches closed so far.
-        timesteps: steps taken so far, all sub-environments together.
+        timesteps: calls of ``step`` so far times the number of copies, as agents count their steps.
         live: the pseudo-reward of the latest fit, ``None`` before the first.
         live_is_ready: whether ``live`` belongs to the gradient of the policy that acts now.
         sources: where each observed quantity comes from, by the name that it is recorded under.
@@ -156,6 +156,7 @@ class Tracker:
         self._value: ProblemValue | None = None
         self._plan: _Plan | None = None
         self._half_is_fitted = False
+        self._progress_of_batch = 0.0  # where the run stood when the batch under way began
         self._is_open = True
         self._is_acting = False
         self._is_frozen = False
@@ -282,7 +283,7 @@ class Tracker:
 
         Args:
             iterations: batches of the whole run, or
-            timesteps: its steps, all sub-environments together.
+            timesteps: its calls of ``step`` times the number of copies, as agents count their steps.
             replace_plan: whether it goes before what was announced earlier.
 
         Raises:
@@ -294,6 +295,7 @@ class Tracker:
         amount = check_count(unit, iterations if timesteps is None else timesteps)
         if self._plan is None or replace_plan:
             self._plan = _Plan(unit, amount)
+            self._progress_of_batch = self.progress
 
     @property
     def is_planned(self) -> bool:
@@ -381,6 +383,7 @@ class Tracker:
             whole_episodes=whole_episodes,
         )
         self.iteration += 1
+        self._progress_of_batch = self.progress
         if not self._is_frozen:
             self._warn_without_plan()
             self.problem.update_penalties(value, self.progress)
@@ -401,7 +404,7 @@ class Tracker:
 
     def _fit(self, batch: Batch) -> None:
         if not self._is_frozen:
-            self.estimator.fit(batch, progress=self.progress)
+            self.estimator.fit(batch, progress=self._progress_of_batch)
             self._evaluate()
 
     def _evaluate(self) -> None:
@@ -429,6 +432,7 @@ class Tracker:
     def restart_batch(self) -> None:
         """The batch under way is forgotten: its second half has no estimate of its own any more."""
         self._half_is_fitted = False
+        self._progress_of_batch = self.progress
         self.live_is_ready = self.pairing == "previous" and self.live is not None
 
     def count_episodes(self, starts: IntArray, lengths: IntArray, ended: NDArray[np.bool_]) -> float:

@@ -196,7 +196,7 @@ class TestPlan:
         assert tracker.is_planned
 
     def test_by_timesteps(self, scripted):
-        """Only steps of episodes count: the call that resets a sub-environment takes none in it."""
+        """Calls times copies, as agents count their steps, those that only reset a copy included."""
 
         def playback(*path):
             return lambda: scripted.Playback(scripted.episode(path))
@@ -210,7 +210,19 @@ class TestPlan:
         for _ in range(4):
             env.step(np.zeros(2, int))
             seen.append(tracker.progress)
-        assert seen == [2 / 8, 3 / 8, 4 / 8, 5 / 8]
+        assert seen == [2 / 8, 4 / 8, 6 / 8, 8 / 8]
+
+    @pytest.mark.parametrize("plan", [{"iterations": 4}, {"timesteps": 8}])
+    def test_a_fit_stands_where_its_batch_began(self, plan):
+        """Four batches of two steps: their fits see 0, 1/4, 2/4 and 3/4 of the run, however it is planned."""
+        tracker, seen = make(), []
+        fit = tracker.estimator.fit
+        tracker.estimator.fit = lambda batch, *, progress: seen.append(progress) or fit(batch, progress=progress)
+        tracker.announce(**plan)
+        for _ in range(4):
+            tracker.timesteps += 2
+            close(tracker, batch())
+        assert seen == [0.0, 0.25, 0.5, 0.75]
 
     def test_by_timesteps_in_a_scalar_stack(self, scripted):
         env = constrain(scripted.Playback(scripted.episode([0, 1, 2])), episodes_per_batch=1, horizon=2)

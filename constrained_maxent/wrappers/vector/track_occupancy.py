@@ -204,7 +204,7 @@ class TrackOccupancy(Tracking, VectorLayer):
         if log_probs is not None:
             columns["log_prob"] = log_probs
         recorder.record(columns | {_column(key): values for key, values in observed.items()})
-        tracker.timesteps += int(np.count_nonzero(active))
+        tracker.timesteps += self.num_envs
         recorder.drop(void)
         recorder.end(done, np.asarray(terminated, dtype=bool))
         self._observe(observations, rows, next_states)
