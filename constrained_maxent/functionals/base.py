@@ -145,6 +145,10 @@ class Functional(ABC):
         """
         return None
 
+    def self_weighted(self, measure: Measure) -> float | None:
+        """F as the authors of the method estimate entropies of densities, for comparison; ``None`` for all others."""
+        return None
+
     def observing(self, name: str) -> tuple[Functional, dict[str, Source]]:
         """This functional as one of recorded quantities, and what has to be recorded on each step, by name.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +16,8 @@ from constrained_maxent.functionals.convex import Curvature
 from constrained_maxent.functionals.tables import check_table, frozen_table, table_at
 from constrained_maxent.functionals.terms import EngineTerm
 from constrained_maxent.types import FloatArray, Measure, Points
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,14 +63,12 @@ class Linear(Functional):
     def value(self, measure: Measure) -> float:
         if self._table is not None:
             return float(np.sum(measure.weights * table_at(self._table, measure.points)))
-        expected: float = _lookup(measure.expected_costs, self._recorded())
-        return expected
+        return _lookup(measure.expected_costs, self._recorded())
 
     def derivative(self, measure: Measure, points: Points) -> FloatArray:
         if self._table is not None:
             return table_at(self._table, points)
-        observed: FloatArray = _lookup(points.costs, self._recorded())
-        return observed
+        return _lookup(points.costs, self._recorded())
 
     def check(self, n_states: int, n_actions: int) -> None:
         if self._table is not None:
@@ -159,7 +159,7 @@ class Reward(Linear):
         return "source", self.source
 
 
-def _lookup(costs: Any, name: str) -> Any:
+def _lookup(costs: Mapping[str, T], name: str) -> T:
     try:
         return costs[name]
     except KeyError:
