@@ -6,9 +6,10 @@ is largest where λ is spread evenly. It is concave; as a constraint stands its 
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium as gym
@@ -16,8 +17,12 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from constrained_maxent.errors import UnsupportedFunctional
-from constrained_maxent.evaluation import ExactProblem
+from constrained_maxent import wrappers
+from constrained_maxent.agents import PGP
+from constrained_maxent.cli import main
+from constrained_maxent.engine import RunSettings, TabularEngine
+from constrained_maxent.errors import InvalidSetting, UnsupportedFunctional
+from constrained_maxent.evaluation import ExactProblem, evaluate_rollouts
 from constrained_maxent.functionals import (
     ConicOccupancy,
     Curvature,
@@ -227,6 +232,141 @@ class TestEvaluation:
         left = np.eye(4)[np.zeros(16, dtype=int)]
         # All mass in one cell.
         assert ExactProblem.from_env(env).evaluate(left).constraints["spread"] == pytest.approx(1.0 - 0.1)
+
+
+class TestWrappers:
+    """One step from the start to the right, then back, by hand: each of two cells has mass 1/2 at discount 1."""
+
+    @staticmethod
+    def info_of(vector: bool, make: Any) -> tuple[dict[str, Any], Any]:
+        kwargs = {"is_slippery": False, "max_episode_steps": 2}
+        bare = gym.make_vec("FrozenLake-v1", num_envs=1, **kwargs) if vector else gym.make("FrozenLake-v1", **kwargs)
+        env = make(bare)
+        env.reset(seed=0)
+        for action in (2, 0):
+            *_, info = env.step(np.array([action]) if vector else action)
+        return info, env
+
+    @pytest.mark.parametrize("vector", [False, True])
+    def test_as_objective(self, vector: bool) -> None:
+        kit = wrappers.vector if vector else wrappers
+        info, _ = self.info_of(
+            vector, lambda bare: kit.Objective(kit.TrackOccupancy(bare, episodes_per_batch=1, discount=1.0), Bare())
+        )
+        assert info["batch"]["objective"] == pytest.approx(-0.5)
+        np.testing.assert_allclose(info["batch"]["pseudo_rewards"][0], [-1.0, -1.0])
+
+    @pytest.mark.parametrize("vector", [False, True])
+    def test_as_constraint(self, vector: bool) -> None:
+        kit = wrappers.vector if vector else wrappers
+        info, _ = self.info_of(
+            vector,
+            lambda bare: kit.ConvexConstraint(
+                kit.TrackOccupancy(bare, episodes_per_batch=1, discount=1.0),
+                -Bare(),
+                limit=0.25,
+                penalty=Quadratic(3.0),
+                name="spread",
+            ),
+        )
+        # R = 1/2 − 1/4; ℒ' = 2 β R = 1.5; ∂R/∂λ = 2 λ = 1.
+        assert info["batch"]["constraints"] == {"spread": pytest.approx(0.25)}
+        np.testing.assert_allclose(info["batch"]["pseudo_rewards"][0], [-1.5, -1.5])
+
+    def test_the_wrong_way_round(self) -> None:
+        tracked = wrappers.TrackOccupancy(gym.make("FrozenLake-v1"), episodes_per_batch=1)
+        with pytest.raises(InvalidSetting, match="objective"):
+            wrappers.Objective(tracked, -Collision())
+        with pytest.raises(InvalidSetting, match="spread"):
+            wrappers.ConvexConstraint(tracked, Collision(), penalty=Quadratic(1.0), name="spread")
+
+
+class TestPGP:
+    def test_climbs_to_the_optimum(self) -> None:
+        """The best stationary policy by exact gradients says how far there is to go: PGP goes three quarters of it."""
+        env = constrain(
+            gym.make_vec("FrozenLake-v1", num_envs=8, is_slippery=False, max_episode_steps=6),
+            Collision(),
+            episodes_per_batch=64,
+            discount=1.0,
+        )
+        agent = PGP(env, seed=0, learning_rate=3.0, baseline="batch-mean").learn(iterations=150)
+        problem = ExactProblem.from_env(env)
+        start, end = problem.evaluate_uniform().objective, problem.evaluate(agent.policy_table()).objective
+        best = best_stationary(problem.mdp, Collision(), scale=problem.scale, starts=2)[0].value
+        assert start < end <= best + 1e-9
+        assert best - end < 0.25 * (best - start)
+        rollouts = evaluate_rollouts(env, agent, n_episodes=2000, seed=1)
+        assert rollouts.objective is not None
+        # Plug-in estimates of a collision probability are high by at most 1/n; episodes are of 6 steps.
+        assert rollouts.objective.mean == pytest.approx(end, abs=0.01)
+
+
+class TestEngine:
+    @pytest.mark.parametrize("kind", ["objective", "constraint"])
+    def test_records_its_values(self, kind: str) -> None:
+        """Its values are possible ones of −Σ λ², and training begins at the uniform policy's."""
+        mdp = replace(MDP, horizon=4)
+        own = {
+            "objective": RunSettings(objective=Collision(), learning_rate=0.5),
+            "constraint": RunSettings(
+                objective=None,
+                constraints={"spread": Constraint((-Collision()).with_limit(0.01), Quadratic(2.0))},
+                learning_rate=0.5,
+            ),
+        }[kind]
+        result = TabularEngine(mdp, [own], record_every=1, snapshot_every=1).run(3)
+        values = result.objective[0] if kind == "objective" else -(result.constraints["spread"][0] + 0.01)
+        # −1 is all mass in one cell, −1/12 an even spread.
+        assert ((values > -1.0) & (values <= -1 / 12)).all()
+        exact = [Collision()(mdp.occupancy(policy)) for policy in result.snapshot_policies[0]]
+        assert exact[0] == pytest.approx(Collision()(mdp.occupancy(np.full((4, 3), 1 / 3))))
+
+    def test_rises(self) -> None:
+        mdp = replace(MDP, horizon=4)
+        for functional in (Collision(), Collision() + 0.1 * Entropy()):
+            settings = RunSettings(objective=functional, learning_rate=1.0, episodes_per_batch=64)
+            policy = TabularEngine(mdp, [settings]).run(200).policies[0]
+            before, after = (functional(mdp.occupancy(p)) for p in (np.full((4, 3), 1 / 3), policy))
+            assert after > before
+
+    def test_without_terms(self) -> None:
+        with pytest.raises(UnsupportedFunctional, match="Bare has no engine_terms"):
+            TabularEngine(replace(MDP, horizon=4), [RunSettings(objective=Bare())])
+
+
+class TestCommandLine:
+    """``--objective`` and ``--constraint module:Name`` take a functional from a file of the user's."""
+
+    def test_trains_solves_and_certifies(self, tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+        (tmp_path / "mine.py").write_text(
+            "from importlib import util\n"
+            f"spec = util.spec_from_file_location('own_functional', {__file__!r})\n"
+            "module = util.module_from_spec(spec)\n"
+            "import sys; sys.modules['own_functional'] = module\n"
+            "spec.loader.exec_module(module)\n"
+            "Collision = module.Collision\n"
+            "def spread():\n"
+            "    return (-Collision()).with_limit(0.05)\n"
+        )
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.syspath_prepend(str(tmp_path))
+        run = ["--iterations", "2", "--out", "run", "--num-envs", "8"]
+        lake = ["train", "SafeFrozenLake-v0", "--objective", "mine:Collision", "--constraint", "mine:spread"]
+        assert main([*lake, "--beta", "1.0", *run]) == 0
+        summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+        assert summary["exact"]["objective"] < 0.0
+        assert "spread" in summary["exact"]["constraints"]
+        capsys.readouterr()
+        assert main(["certify", "run"]) == 0
+        assert "gap" in capsys.readouterr().out
+
+    @pytest.mark.parametrize("place", ["nowhere:Collision", "math:nothing", "math:pi", "Collision"])
+    def test_refused(self, place: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+        monkeypatch.chdir(tmp_path)
+        assert main(["train", "SafeFrozenLake-v0", "--objective", place, "--iterations", "1"]) != 0
+        assert "objective" in capsys.readouterr().err
+        assert not (tmp_path / "runs").exists()
 
 
 class TestWithoutACapability:
