@@ -22,6 +22,11 @@ def number(value: float | None, digits: int = 4) -> str:
     return "" if value is None or math.isnan(value) else f"{value:z.{digits}f}"
 
 
+def objective_label(given: str | None) -> str:
+    """What the objective is called: the functional that ``--objective`` names, or the entropy."""
+    return "entropy (nats)" if given is None else given
+
+
 @contextmanager
 def terminating_as_interrupt() -> Iterator[None]:
     """SIGTERM, which schedulers send, raises ``KeyboardInterrupt`` as Ctrl-C does: neither loses anything."""

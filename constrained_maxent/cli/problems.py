@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rich.markup import escape
 from rich.table import Column, Table
 
-from constrained_maxent.cli.console import console, number
+from constrained_maxent.cli.console import console, number, objective_label
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.evaluation import ExactProblem
 from constrained_maxent.occupancy import Scale
@@ -90,7 +90,7 @@ class Solve:
         table = Table(Column(no_wrap=True), title=title)
         names = list(problem.constraints)
         headings = [
-            "entropy (nats)",
+            objective_label(self.problem.objective),
             *(f"{name} - limit" for name in names),
             *(f"ν* of {name}" for name in names),
         ]

@@ -13,7 +13,7 @@ from rich.table import Table
 
 import constrained_maxent as cmx
 from constrained_maxent import runs
-from constrained_maxent.cli.console import console, number
+from constrained_maxent.cli.console import console, number, objective_label
 from constrained_maxent.errors import InvalidRun, InvalidSetting
 from constrained_maxent.runs.run_folder import RunFolder
 
@@ -84,7 +84,7 @@ class Certify:
         found = problem.certify(agent.policy_table())
         folder.write_json(folder.summary_path, {**summary, "certificate": found.to_json()})
         table = Table("", "", title=f"{env_id}, iteration {agent.iteration}")
-        table.add_row("entropy (nats)", number(found.value))
+        table.add_row(objective_label(settings.objective), number(found.value))
         table.add_row("optimum" + (", time-dependent" if found.is_time_dependent else ""), number(found.optimum))
         table.add_row("gap", number(found.gap))
         for name, violation in found.constraints.items():

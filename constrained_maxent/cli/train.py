@@ -11,7 +11,7 @@ import tyro
 from rich.table import Table
 
 from constrained_maxent import runs
-from constrained_maxent.cli.console import INTERRUPTED, console, number
+from constrained_maxent.cli.console import INTERRUPTED, console, number, objective_label
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.runs.run_folder import RunFolder, default_folder
 from constrained_maxent.runs.settings import TrainSettings
@@ -101,7 +101,10 @@ def _print_result(result: runs.Result, figures: list[Path]) -> None:
     for heading in columns:
         table.add_column(heading, justify="right")
     if summary["estimate"]["objective"] is not None:
-        table.add_row("entropy (nats)", *(number(values["objective"]) for values in columns.values()))
+        table.add_row(
+            objective_label(summary["settings"]["objective"]),
+            *(number(values["objective"]) for values in columns.values()),
+        )
     for name in summary["estimate"]["constraints"]:
         table.add_row(f"{name} - limit", *(number(values["constraints"][name]) for values in columns.values()))
     if result.certificate is not None:

@@ -1,11 +1,50 @@
 """``cmaxent solve``, ``certify`` and ``plan``; right values from the convex-program table of the experiments."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 GRID = "FrozenLake-PGP-v0"
+
+MINE = """
+import numpy as np
+from constrained_maxent.functionals import Functional
+
+class Spread(Functional):
+    'Minus the sum of squares of λ.'
+
+    def value(self, measure):
+        return -float((measure.weights * measure.points.density).sum())
+
+    def derivative(self, measure, points):
+        return -2.0 * points.density
+
+    @property
+    def curvature(self):
+        return "concave"
+
+    def conic(self, occupancy):
+        import cvxpy as cp
+
+        return -occupancy.unit**2 * cp.sum_squares(occupancy.scaled)
+
+class Crowding(Functional):
+    'The sum of squares of λ, without a conic form.'
+
+    curvature = "convex"
+
+    def value(self, measure):
+        return float((measure.weights * measure.points.density).sum())
+
+    def derivative(self, measure, points):
+        return 2.0 * points.density
+
+def crowding():
+    return Crowding(limit=0.5)
+"""
+"""Functionals that the package does not have."""
 
 
 class TestSolve:
@@ -110,3 +149,39 @@ class TestPlan:
         code, _, err = cmaxent("plan", "FrozenLake-v1", "--epsilon", 0.1)
         assert code == 2
         assert "exactly one linear constraint" in err
+
+
+class TestFunctionalsOfOnesOwn:
+    @pytest.fixture(autouse=True)
+    def module(self, tmp_path, monkeypatch):
+        (tmp_path / "modules").mkdir()
+        (tmp_path / "modules" / "mine.py").write_text(MINE)
+        monkeypatch.syspath_prepend(tmp_path / "modules")
+        yield
+        sys.modules.pop("mine", None)
+
+    def test_from_training_to_the_certificate(self, cmaxent):
+        options = ("--iterations", 3, "--objective", "mine:Spread", "--constraint", "mine:crowding", "--beta", 2)
+        code, out, err = cmaxent("train", "FrozenLake-v1", *options, "--out", "run", "--quiet")
+        assert (code, err) == (0, "")
+        summary = json.loads(Path("run/summary.json").read_text())
+        assert "mine:Spread" in out
+        # R = -F - limit of one λ, exactly evaluated.
+        exact = summary["exact"]
+        assert exact["constraints"] == pytest.approx({"crowding": -exact["objective"] - 0.5})
+        assert "Crowding has no conic" in " ".join(out.split())
+        code, _, err = cmaxent("certify", "run")
+        assert code == 2
+        assert "Crowding has no conic" in " ".join(err.split())
+
+    def test_solved_and_certified(self, cmaxent):
+        short = ("FrozenLake-v1", "--objective", "mine:Spread", "--env-kwargs", '{"max_episode_steps": 20}')
+        assert cmaxent("train", *short, "--iterations", 3, "--out", "run", "--quiet")[0] == 0
+        code, _, err = cmaxent("certify", "run")
+        assert (code, err) == (0, "")
+        certificate = json.loads(Path("run/summary.json").read_text())["certificate"]
+        assert certificate["value"] < certificate["optimum"] < 0.0
+        code, out, _ = cmaxent("solve", *short)
+        assert code == 0
+        solved = out.replace("┃", "│").split("without constraints")[1].split("│")[1]
+        assert float(solved) == pytest.approx(certificate["optimum"], abs=1e-4)
