@@ -45,7 +45,7 @@ def test_a_sum_of_sums_has_no_sums_in_it_and_each_part_once() -> None:
         (0.0 * L2Distance([[1.0]]) + Entropy(), "concave"),
         (Entropy() + Autograd(lambda occupancy: occupancy.sum()), "unknown"),
     ],
-    ids=str,
+    ids=["concave", "negative", "with a table", "tables", "mixed", "without weight", "of unknown curvature"],
 )
 def test_curvature_follows_the_signs(functional: Functional, curvature: str) -> None:
     assert functional.curvature == curvature
