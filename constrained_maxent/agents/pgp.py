@@ -20,7 +20,7 @@ from constrained_maxent.agents.reports import IterationReport, Progress
 from constrained_maxent.agents.returns import advantages_and_returns, standardized
 from constrained_maxent.agents.rollouts import Collector, Rollout, derived_seed
 from constrained_maxent.agents.settings import Hyperparameters, PGPSettings, complete
-from constrained_maxent.agents.updates import NaturalGradient, NormalizedGradient, PolicyAverage, update_policy
+from constrained_maxent.agents.updates import NaturalGradient, PolicyAverage, update_policy
 from constrained_maxent.errors import InvalidSetting, UnsupportedSpace
 from constrained_maxent.schedules import Geometric
 from constrained_maxent.spaces import Environment, as_batch, from_row
@@ -130,8 +130,7 @@ class PGP:
         if kind == "adam":
             # Fused: each parameter in one pass, instead of a dozen.
             return torch.optim.Adam(self.learner.parameters(), lr=rate, fused=True)
-        plain = NormalizedGradient if kind == "normalized" else torch.optim.SGD
-        return plain(self.learner.parameters(), lr=rate)
+        return torch.optim.SGD(self.learner.parameters(), lr=rate)
 
     # Learning.
 

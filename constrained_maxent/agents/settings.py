@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
 from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.types import is_number
 
 PolicyKind = Literal["auto", "tabular", "mlp"]
-Optimizer = Literal["sgd", "normalized", "natural", "adam"]
+Optimizer = Literal["sgd", "natural", "adam"]
 Baseline = Literal["none", "batch-mean", "critic"]
 
 
@@ -27,8 +28,8 @@ class PGPSettings:
     final_learning_rate: float | None = None
     """η at the planned end of the run, reached geometrically. Usual: no change."""
     optimizer: Optimizer | None = None
-    """Plain gradient steps, steps of length η whatever the gradient's norm, the natural gradient (tables only), or
-    Adam. Usual: "sgd" for a table (Algorithm 1), "adam" for networks."""
+    """Plain gradient steps, the natural gradient (tables only), or Adam. Usual: "sgd" for a table (Algorithm 1), "adam"
+    for networks."""
     damping: float | None = None
     """δ of the natural gradient, as a share of the mass of a full-length episode: it bounds the steps in states that λ̂
     hardly knows. Usual: 0.01."""
@@ -77,17 +78,17 @@ class PGPSettings:
             if value not in get_args(kinds) and (value is not None or name == "policy"):
                 raise InvalidSetting(f"{name}={value!r} must be one of {', '.join(get_args(kinds))}.")
         for name in ("learning_rate", "final_learning_rate", "damping", "critic_learning_rate"):
-            self._require(name, lambda value: _is_number(value) and 0.0 < value < math.inf, "a finite number above 0")
+            self._require(name, lambda value: is_number(value) and 0.0 < value < math.inf, "a finite number above 0")
         self._require(
             "proximal_weight",
-            lambda value: _is_number(value) and 0.0 <= value < math.inf,
+            lambda value: is_number(value) and 0.0 <= value < math.inf,
             "a finite number of at least 0",
         )
         for name in ("projection_radius", "max_gradient_norm", "clip_range"):
-            self._require(name, lambda value: _is_number(value) and value > 0.0, "a number above 0; inf for no limit")
-        self._require("return_discount", lambda value: _is_number(value) and 0.0 < value <= 1.0, "in (0, 1]")
-        self._require("averaging", lambda value: _is_number(value) and 0.0 <= value < 1.0, "in [0, 1)")
-        self._require("gae_lambda", lambda value: _is_number(value) and 0.0 <= value <= 1.0, "in [0, 1]")
+            self._require(name, lambda value: is_number(value) and value > 0.0, "a number above 0; inf for no limit")
+        self._require("return_discount", lambda value: is_number(value) and 0.0 < value <= 1.0, "in (0, 1]")
+        self._require("averaging", lambda value: is_number(value) and 0.0 <= value < 1.0, "in [0, 1)")
+        self._require("gae_lambda", lambda value: is_number(value) and 0.0 <= value <= 1.0, "in [0, 1]")
         for name in ("critic_steps", "critic_batch_size", "epochs", "inner_iterations"):
             self._require(name, _is_count, "a whole number of at least 1")
         self._require("minibatch_size", lambda value: _is_count(value, least=0), "a whole number of at least 0")
@@ -112,47 +113,32 @@ class PGPSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Hyperparameters:
-    """What PGP runs with: :class:`PGPSettings` without gaps. ``None``: the rate does not decay, the occupancy's γ."""
+    """What PGP runs with: :class:`PGPSettings` without gaps. The values here are the usual ones for networks."""
 
-    learning_rate: float
-    final_learning_rate: float | None
-    optimizer: Optimizer
-    damping: float
-    proximal_weight: float
-    inner_iterations: int
-    averaging: float
-    projection_radius: float
-    return_discount: float | None
-    baseline: Baseline
-    gae_lambda: float
-    normalize_advantages: bool
-    normalize_observations: bool
-    epochs: int
-    minibatch_size: int
-    clip_range: float
-    max_gradient_norm: float
-    hidden_sizes: tuple[int, ...]
-    critic_learning_rate: float
-    critic_steps: int
-    critic_batch_size: int
+    learning_rate: float = 3e-4
+    final_learning_rate: float | None = None
+    optimizer: Optimizer = "adam"
+    damping: float = 0.01
+    proximal_weight: float = 0.0
+    inner_iterations: int = 50
+    averaging: float = 0.0
+    projection_radius: float = math.inf
+    return_discount: float | None = None
+    baseline: Baseline = "critic"
+    gae_lambda: float = 0.95
+    normalize_advantages: bool = True
+    normalize_observations: bool = True
+    epochs: int = 4
+    minibatch_size: int = 1024
+    clip_range: float = 0.2
+    max_gradient_norm: float = 1.0
+    hidden_sizes: tuple[int, ...] = (256, 256)
+    critic_learning_rate: float = 1e-3
+    critic_steps: int = 40
+    critic_batch_size: int = 512
 
 
-_BOTH: dict[str, Any] = {
-    "final_learning_rate": None,
-    "damping": 0.01,
-    "proximal_weight": 0.0,
-    "inner_iterations": 50,
-    "averaging": 0.0,
-    "projection_radius": math.inf,
-    "return_discount": None,
-    "gae_lambda": 0.95,
-    "hidden_sizes": (256, 256),
-    "critic_learning_rate": 1e-3,
-    "critic_steps": 40,
-    "critic_batch_size": 512,
-}
-
-_TABLE = _BOTH | {
+_USUAL_FOR_TABLES: dict[str, Any] = {
     "learning_rate": 0.01,
     "optimizer": "sgd",
     "baseline": "none",
@@ -162,18 +148,6 @@ _TABLE = _BOTH | {
     "minibatch_size": 0,
     "clip_range": math.inf,
     "max_gradient_norm": math.inf,
-}
-
-_NETWORKS = _BOTH | {
-    "learning_rate": 3e-4,
-    "optimizer": "adam",
-    "baseline": "critic",
-    "normalize_advantages": True,
-    "normalize_observations": True,
-    "epochs": 4,
-    "minibatch_size": 1024,
-    "clip_range": 0.2,
-    "max_gradient_norm": 1.0,
 }
 
 
@@ -194,9 +168,9 @@ def complete(settings: PGPSettings, suggestions: Mapping[str, Any], *, is_table:
     Raises:
         InvalidSetting: settings that do not fit together.
     """
-    usual, known = _TABLE if is_table else _NETWORKS, suggested(suggestions) | settings.given()
-    chosen = usual | known
-    hyperparameters = Hyperparameters(**{entry.name: chosen[entry.name] for entry in fields(Hyperparameters)})
+    known = (_USUAL_FOR_TABLES if is_table else {}) | suggested(suggestions) | settings.given()
+    names = {entry.name for entry in fields(Hyperparameters)}
+    hyperparameters = Hyperparameters(**{name: value for name, value in known.items() if name in names})
     if math.isfinite(hyperparameters.projection_radius) and not is_table:
         raise InvalidSetting("projection_radius is for tabular policies.")
     if hyperparameters.optimizer == "natural" and not is_table:
@@ -205,10 +179,6 @@ def complete(settings: PGPSettings, suggestions: Mapping[str, Any], *, is_table:
             "networks."
         )
     return hyperparameters
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _is_count(value: object, *, least: int = 1) -> bool:

@@ -123,7 +123,6 @@ class TestContinuing:
                 {"policy": "mlp", "proximal_weight": 2.0, "inner_iterations": 5, **SMALL},
                 id="proximal, networks",
             ),
-            pytest.param(lakes, {"optimizer": "normalized"}, id="normalized steps"),
             pytest.param(lambda: lakes(memory=0.5), {"optimizer": "natural"}, id="natural steps"),
             pytest.param(lake, {"learning_rate": 0.1, "final_learning_rate": 0.001}, id="learning rate that decays"),
             pytest.param(scheduled, {}, id="default preset, vector"),

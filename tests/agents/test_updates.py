@@ -14,7 +14,7 @@ from torch.distributions import Categorical
 from constrained_maxent.agents import PGP
 from constrained_maxent.agents.policies import TabularSoftmax, make_policy
 from constrained_maxent.agents.settings import PGPSettings, complete
-from constrained_maxent.agents.updates import NaturalGradient, NormalizedGradient, estimated_visits, update_policy
+from constrained_maxent.agents.updates import NaturalGradient, estimated_visits, update_policy
 from constrained_maxent.errors import NonFiniteValue
 from constrained_maxent.occupancy import Counts, Weighting
 from constrained_maxent.tracker import Tracker, find_tracker
@@ -284,27 +284,6 @@ kinds = pytest.mark.parametrize(
     ids=["table", "networks"],
 )
 """Both kinds of policy."""
-
-
-class TestNormalizedGradient:
-    def moved(self, *gradients, lr=0.5):
-        policy = [torch.nn.Parameter(torch.zeros(len(gradient), dtype=torch.float64)) for gradient in gradients]
-        for parameter, gradient in zip(policy, gradients, strict=True):
-            parameter.grad = torch.tensor(gradient, dtype=torch.float64)
-        NormalizedGradient(policy, lr=lr).step()
-        return [parameter.tolist() for parameter in policy]
-
-    def test_by_hand(self):
-        """The norm over both parameters is √(3² + 4² + 12²) = 13."""
-        assert self.moved([3.0, 4.0], [12.0], lr=26.0) == [pytest.approx([-6.0, -8.0]), pytest.approx([-24.0])]
-
-    def test_a_gradient_of_0_takes_no_step(self):
-        assert self.moved([0.0, 0.0]) == [[0.0, 0.0]]
-
-    def test_an_agents_steps_have_its_length(self):
-        agent, seen = PGP(grid(), optimizer="normalized", learning_rate=0.2, seed=0), [np.zeros(144)]
-        agent.learn(iterations=3, callback=lambda agent, report: seen.append(parameters(agent.policy)))
-        np.testing.assert_allclose(np.linalg.norm(np.diff(seen, axis=0), axis=1), 0.2, rtol=1e-12)
 
 
 class TestNaturalGradient:
