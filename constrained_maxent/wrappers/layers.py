@@ -19,6 +19,7 @@ from constrained_maxent.occupancy import (
     estimator_from_config,
 )
 from constrained_maxent.occupancy.horizon import find_horizon
+from constrained_maxent.spaces import single_spaces
 from constrained_maxent.tracker import LogProb, Pairing, Tracker, find_tracker
 from constrained_maxent.types import check_count
 from constrained_maxent.wrappers.observed import StateSource, check_source
@@ -116,12 +117,11 @@ class Tracking:
             policy_log_prob=policy_log_prob,
             suggestions=suggestions,
         )
-        _check_batch_size(episodes_per_batch, steps_per_batch, pairing=pairing, num_envs=getattr(env, "num_envs", 1))
+        num_envs = env.num_envs if isinstance(env, gym.vector.VectorEnv) else 1
+        _check_batch_size(episodes_per_batch, steps_per_batch, pairing=pairing, num_envs=num_envs)
         check_source(state)
-        observations = getattr(env, "single_observation_space", env.observation_space)
-        bound = estimator_from_config(config).bind(
-            observations if state is None else STATE_SPACE, getattr(env, "single_action_space", env.action_space)
-        )
+        observations, actions = single_spaces(env)
+        bound = estimator_from_config(config).bind(observations if state is None else STATE_SPACE, actions)
         self.tracker = Tracker(
             bound,
             Weighting(discount, find_horizon(env) if horizon is None else horizon, scale),
