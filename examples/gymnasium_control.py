@@ -135,7 +135,7 @@ TASKS = {
 def make(task: Task, *, constrained: bool = True) -> gym.vector.VectorEnv[Any, Any, Any]:
     """The environment in its wrappers. Without the constraint its cost is still recorded, at a penalty of 0."""
     # Its price finds itself: nobody has to know how much entropy a costly step is worth.
-    priced = cmx.penalties.AdaptiveLagrangian(3.0, 60.0, task.iterations)
+    priced = cmx.penalties.AdaptiveLagrangian(3.0, 60.0)
     penalty = priced if constrained else cmx.penalties.Quadratic(beta=0.0)
     kit = cmx.wrappers.vector
     env = gym.make_vec(task.env_id, num_envs=task.episodes)
@@ -168,7 +168,6 @@ def train(
         return_discount=0.99,
         learning_rate=1e-3,
         final_learning_rate=1e-4,
-        decay_iterations=max(iterations, 1),
         averaging=0.9,  # the last iterate alone swings from batch to batch
     )
     measures = StateMeasures(grid=task.grid)

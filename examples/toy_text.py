@@ -16,7 +16,7 @@ from typing import Any
 import gymnasium as gym
 
 import constrained_maxent as cmx
-from constrained_maxent.evaluation import Evaluation, ExactProblem
+from constrained_maxent.evaluation import ExactEvaluation, ExactProblem
 
 
 def enters_hole(state: int, action: int, next_state: int) -> float:
@@ -59,7 +59,9 @@ TASKS = {
 }
 
 
-def train(task: Task, *, seed: int, iterations: int, progress_bar: bool = False) -> tuple[Evaluation, Evaluation]:
+def train(
+    task: Task, *, seed: int, iterations: int, progress_bar: bool = False
+) -> tuple[ExactEvaluation, ExactEvaluation]:
     """Exact evaluations of the uniform policy and of the trained one."""
     budget = cmx.problem.Constraint(
         cmx.functionals.LinearCost(task.cost, limit=task.limit),
