@@ -119,7 +119,8 @@ class Tracker:
     Attributes:
         problem: objective and constraints, which the wrappers above ``TrackOccupancy`` declare.
         iteration: batches closed so far.
-        timesteps: steps taken so far, all sub-environments together.
+        timesteps: steps taken so far, all sub-environments together: each call of ``step`` is one in each of them,
+            those that it only resets included.
         live: the pseudo-reward of the latest fit, ``None`` before the first.
         live_is_ready: whether ``live`` belongs to the gradient of the policy that acts now.
         sources: where each observed quantity comes from, by the name that it is recorded under.

@@ -196,7 +196,7 @@ class TestPlan:
         assert tracker.is_planned
 
     def test_by_timesteps(self, scripted):
-        """Only steps of episodes count: the call that resets a sub-environment takes none in it."""
+        """Each call is a step in every sub-environment, one that it resets included: so agents count towards the end."""
 
         def playback(*path):
             return lambda: scripted.Playback(scripted.episode(path))
@@ -210,7 +210,7 @@ class TestPlan:
         for _ in range(4):
             env.step(np.zeros(2, int))
             seen.append(tracker.progress)
-        assert seen == [2 / 8, 3 / 8, 4 / 8, 5 / 8]
+        assert seen == [2 / 8, 4 / 8, 6 / 8, 8 / 8]
 
     def test_by_timesteps_in_a_scalar_stack(self, scripted):
         env = constrain(scripted.Playback(scripted.episode([0, 1, 2])), episodes_per_batch=1, horizon=2)
