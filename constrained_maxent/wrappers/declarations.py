@@ -227,7 +227,8 @@ class PseudoReward(Declaring, ScalarLayer):
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
-        return observation, info["pseudo_reward"], terminated, truncated, {**info, "original_reward": reward}
+        info["original_reward"] = reward
+        return observation, info["pseudo_reward"], terminated, truncated, info
 
 
 def as_penalty(penalty: Penalty | Mapping[str, Any]) -> Penalty:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -129,6 +130,8 @@ class Tracking:
             policy_log_prob=policy_log_prob,
             suggestions=suggestions,
         )
+        horizon = self.tracker.weighting.horizon
+        self._horizon: float = math.inf if horizon is None else horizon
         self._source = state
         self._episodes_per_batch = episodes_per_batch
         self._steps_per_batch = steps_per_batch
@@ -138,10 +141,8 @@ class Tracking:
     def _begin(self, env: Any) -> None:
         """Prepare to record; the last part of the constructor."""
 
-    def _require_within_horizon(self, time: int) -> None:
-        horizon = self.tracker.weighting.horizon
-        if horizon is not None and time >= horizon:
-            raise InvalidSetting(f"An episode runs past horizon={horizon}: give TrackOccupancy the true horizon=.")
+    def _runs_past_horizon(self) -> InvalidSetting:
+        return InvalidSetting(f"An episode runs past horizon={self._horizon}: give TrackOccupancy the true horizon=.")
 
 
 def _check_batch_size(

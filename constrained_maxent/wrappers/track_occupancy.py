@@ -158,7 +158,8 @@ class TrackOccupancy(Tracking, ScalarLayer):
 
     def _record(self, action: Any, observation: Any, reward: SupportsFloat, info: dict[str, Any], done: bool) -> None:
         tracker = self.tracker
-        self._require_within_horizon(self._time)
+        if self._time >= self._horizon:
+            raise self._runs_past_horizon()
         if not math.isfinite(reward):
             raise NonFiniteValue(f"The environment returned the reward {reward}.")
         observed = {

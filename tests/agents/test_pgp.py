@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Tuple
-from gymnasium.vector import AutoresetMode
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import constrained_maxent as cmx
 from constrained_maxent.agents import PGP, IterationReport
 from constrained_maxent.errors import InvalidSetting, MissingTracker, NonFiniteValue, UnsupportedSpace
 from constrained_maxent.oracle import TabularMDP
 from constrained_maxent.tracker import find_tracker
+from constrained_maxent.wrappers import constrain
 
 GAMMA, BETA, ETA = 0.99, 0.005, 0.01  # of the paper's grid
 SIGMA = 1e-6  # of the entropy's smoothing, by default
@@ -373,6 +374,15 @@ class TestLearn:
 
     def test_scientific_notation(self):
         assert PGP(lake(desc=["SF"], horizon=10)).learn(1e2).timesteps == 160
+
+    @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+    def test_the_run_is_over_when_the_steps_are_done(self, mode):
+        """Episodes of one or two steps: resets are many, and each counts as a step on both sides."""
+        fns = [lambda: gym.make("FrozenLake-v1", desc=["SFG"], max_episode_steps=2)] * 4
+        env = constrain(SyncVectorEnv(fns, autoreset_mode=mode), episodes_per_batch=8)
+        agent, tracker = PGP(env).learn(200), find_tracker(env)
+        assert agent.timesteps == tracker.timesteps >= 200
+        assert tracker.progress == 1.0
 
     @pytest.mark.parametrize("answer", [False, np.False_])
     def test_callback_stops(self, answer):

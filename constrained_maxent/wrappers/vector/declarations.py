@@ -45,5 +45,5 @@ class PseudoReward(Declaring, VectorLayer):
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         observations, rewards, terminated, truncated, infos = self.env.step(actions)
-        kept = {"original_reward": rewards, "_original_reward": infos["_pseudo_reward"]}
-        return observations, infos["pseudo_reward"], terminated, truncated, {**infos, **kept}
+        infos["original_reward"], infos["_original_reward"] = rewards, infos["_pseudo_reward"]
+        return observations, infos["pseudo_reward"], terminated, truncated, infos

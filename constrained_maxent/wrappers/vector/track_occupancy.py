@@ -179,7 +179,8 @@ class TrackOccupancy(Tracking, VectorLayer):
     ) -> None:
         recorder, tracker = self._recorder, self.tracker
         active = recorder.active
-        self._require_within_horizon(int(recorder.time[active].max(initial=0)))
+        if (recorder.time[active] >= self._horizon).any():
+            raise self._runs_past_horizon()
         if not np.isfinite(rewards).all():
             raise NonFiniteValue("The environment returned a reward that is not finite.")
         done = np.logical_or(terminated, truncated) & active
@@ -204,7 +205,7 @@ class TrackOccupancy(Tracking, VectorLayer):
         if log_probs is not None:
             columns["log_prob"] = log_probs
         recorder.record(columns | {_column(key): values for key, values in observed.items()})
-        tracker.timesteps += self.num_envs
+        tracker.timesteps += recorder.num_envs  # as agents count them
         recorder.drop(void)
         recorder.end(done, np.asarray(terminated, dtype=bool))
         self._observe(observations, rows, next_states)
