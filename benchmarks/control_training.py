@@ -57,7 +57,8 @@ def profile(preset: str, *, steps: int, num_envs: int, iterations: int, seed: in
     clock.watch("density", tracker, "close", "points")
     clock.watch("acting", agent.learner, "sample_with_log_prob", "to_env")
     clock.watch("update", agent, "_update")
-    agent.learn(iterations=1 + -(-tracker.estimator.buffer_size // steps))
+    filling = 1 + -(-tracker.estimator.buffer_size // steps)
+    agent.learn(iterations=filling, planned=filling + iterations)
     rows: list[dict[str, float]] = []
     begun = time.perf_counter()
 

@@ -1,9 +1,10 @@
-"""Every Python block of the documentation and every example runs."""
+"""Every Python block of the documentation and every example runs; every command has the options that it is given."""
 
 from __future__ import annotations
 
 import importlib
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
+from constrained_maxent.cli import command_class, main
 from constrained_maxent.evaluation import ExactProblem
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -24,11 +26,15 @@ def blocks(path: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", path.read_text(), flags=re.DOTALL)
 
 
-BLOCKS = [
-    pytest.param(block, id=f"{path.name}-{i}")
-    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
-    for i, block in enumerate(blocks(path))
-]
+def commands(path: Path) -> list[str]:
+    """The calls of ``cmaxent`` on lines of their own."""
+    text = path.read_text().replace("\\\n", " ")
+    return re.findall(r"^(?:\$|   ) (cmaxent .*)$", text, flags=re.MULTILINE)
+
+
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+BLOCKS = [pytest.param(block, id=f"{path.name}-{i}") for path in PAGES for i, block in enumerate(blocks(path))]
+COMMANDS = sorted({command.partition("  #")[0].rstrip() for path in PAGES for command in commands(path)})
 
 
 @pytest.mark.parametrize("block", BLOCKS)
@@ -36,9 +42,22 @@ def test_code_block_runs(block: str, tmp_path: Path) -> None:
     if "stable_baselines3" in block:
         pytest.importorskip("stable_baselines3")
     result = subprocess.run(
-        [sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
     )
     assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_command_is_understood(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its options exist and take these values; it is not carried out."""
+    _, name, *options = shlex.split(command)
+    monkeypatch.setattr(command_class(name), "run", lambda self, given: 0)
+    assert main([name, *options]) == 0
+
+
+def test_there_are_commands_and_blocks() -> None:
+    assert len(COMMANDS) >= 20
+    assert len(BLOCKS) >= 6
 
 
 def test_every_part_of_the_readmes_table_can_be_reached() -> None:
@@ -64,7 +83,7 @@ def test_readme_names_every_example() -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))):
+    for path in (*PAGES, ROOT / "CONTRIBUTING.md"):
         targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text())
         missing = [target for target in targets if "://" not in target and not (path.parent / target).exists()]
         assert missing == [], path

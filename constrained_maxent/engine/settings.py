@@ -66,7 +66,7 @@ class RunSettings:
     in states that λ̂ hardly knows."""
     momentum: Schedule = 1.0
     """α in (0, 1], 1 = no momentum: weight of the new batch in the variance-reduced estimates of λ and of the gradient.
-    Take it with ``pairing="previous"``. See :mod:`constrained_maxent.engine.momentum`."""
+    Take it with ``pairing="previous"``. See :mod:`constrained_maxent.engine.gradient`."""
     importance_bound: float = 2.0
     """Largest importance weight of an episode, at least 1; only momentum asks for it."""
     proximal_weight: float | None = None
