@@ -196,7 +196,7 @@ class TestPlan:
         assert tracker.is_planned
 
     def test_by_timesteps(self, scripted):
-        """Each call is a step in every sub-environment, one that it resets included: so agents count towards the end."""
+        """Each call is a step in every sub-environment, also in one that it resets: so agents count theirs."""
 
         def playback(*path):
             return lambda: scripted.Playback(scripted.episode(path))
