@@ -157,6 +157,7 @@ class Tracker:
         self._value: ProblemValue | None = None
         self._plan: _Plan | None = None
         self._half_is_fitted = False
+        self._began_after = 0  # timesteps, when the batch under way began
         self._is_open = True
         self._is_acting = False
         self._is_frozen = False
@@ -304,9 +305,12 @@ class Tracker:
     @property
     def progress(self) -> float:
         """Share of the planned run that is over, from 0 to 1; 0 as long as nobody has announced its end."""
+        return self._progress_after(self.timesteps)
+
+    def _progress_after(self, timesteps: int) -> float:
         if self._plan is None:
             return 0.0
-        done = self.iteration if self._plan.unit == "iterations" else self.timesteps
+        done = self.iteration if self._plan.unit == "iterations" else timesteps
         return min(done, self._plan.amount) / self._plan.amount
 
     # Steps.
@@ -402,7 +406,8 @@ class Tracker:
 
     def _fit(self, batch: Batch) -> None:
         if not self._is_frozen:
-            self.estimator.fit(batch, progress=self.progress)
+            # Where the batch began, whatever the unit of the plan.
+            self.estimator.fit(batch, progress=self._progress_after(self._began_after))
             self._evaluate()
 
     def _evaluate(self) -> None:
@@ -430,6 +435,7 @@ class Tracker:
     def restart_batch(self) -> None:
         """The batch under way is forgotten: its second half has no estimate of its own any more."""
         self._half_is_fitted = False
+        self._began_after = self.timesteps
         self.live_is_ready = self.pairing == "previous" and self.live is not None
 
     def count_episodes(self, starts: IntArray, lengths: IntArray, ended: NDArray[np.bool_]) -> float:

@@ -220,6 +220,23 @@ class TestPlan:
         scripted.run(env, [0, 0])
         assert find_tracker(env).progress == 1.0
 
+    @pytest.mark.parametrize("pairing", ["same", "split", "previous"])
+    @pytest.mark.parametrize("plan", [{"iterations": 4}, {"timesteps": 16}])
+    def test_the_estimator_is_told_where_the_batch_began(self, scripted, pairing, plan):
+        seen = []
+
+        class Told(Counts):
+            def fit(self, batch, *, progress=0.0):
+                seen.append(progress)
+                return super().fit(batch)
+
+        env = scripted.Playback(*[scripted.episode([0, 1, 2])] * 2)
+        env = constrain(env, estimator=Told(), episodes_per_batch=2, horizon=2, pairing=pairing)
+        find_tracker(env).announce(**plan)
+        for _ in range(8):
+            scripted.run(env, [0, 0])
+        assert seen == [0.0, 0.25, 0.5, 0.75]
+
     def test_the_first_plan_holds(self):
         tracker = make()
         tracker.announce(iterations=2)
