@@ -98,9 +98,9 @@ def standardized(advantage_t: FloatArray, weights: FloatArray) -> FloatArray:
     total = weights.sum()
     if not total > 0.0:
         return np.zeros_like(advantage_t)
-    centerd = advantage_t - weights @ advantage_t / total
-    spread = np.sqrt(weights @ centerd**2 / total)
-    result: FloatArray = centerd / spread if spread > 1e-12 else np.zeros_like(centerd)
+    centered = advantage_t - weights @ advantage_t / total
+    spread = np.sqrt(weights @ centered**2 / total)
+    result: FloatArray = centered / spread if spread > 1e-12 else np.zeros_like(centered)
     return result
 
 

@@ -13,9 +13,9 @@ from constrained_maxent.functionals import Entropy, Functional
 from constrained_maxent.occupancy import fresh_share
 from constrained_maxent.problem import Constraint, Problem
 from constrained_maxent.schedules import Geometric, Schedule
+from constrained_maxent.tracker import Pairing
 from constrained_maxent.types import check_count, is_number
 
-Pairing = Literal["split", "same", "previous"]
 Optimizer = Literal["sgd", "normalized", "natural", "adam"]
 Baseline = Literal["none", "batch-mean"]
 

@@ -186,12 +186,12 @@ class CartpoleFormulas:
         return {"cost": np.maximum(margin, 0.0), "margin": margin}
 
     def reward(self, states: MujocoStates, controls: FloatArray, next_states: MujocoStates) -> FloatArray:
-        """dm_control's smooth reward: upright × centerd × little control × low angular velocity, ``(n,)``."""
+        """dm_control's smooth reward: upright × centered × little control × low angular velocity, ``(n,)``."""
         upright = 0.5 * (np.cos(next_states.qpos[:, 1]) + 1.0)
-        centerd = 0.5 * (1.0 + np.exp(LOG_TENTH * np.square(next_states.qpos[:, 0] / 2.0)))
+        centered = 0.5 * (1.0 + np.exp(LOG_TENTH * np.square(next_states.qpos[:, 0] / 2.0)))
         gentle = 0.2 * (4.0 + np.maximum(1.0 - np.square(controls[:, 0]), 0.0))
         slow = 0.5 * (1.0 + np.exp(LOG_TENTH * np.square(next_states.qvel[:, 1] / 5.0)))
-        reward: FloatArray = upright * centerd * gentle * slow
+        reward: FloatArray = upright * centered * gentle * slow
         return reward
 
     def draw_start(self, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:

@@ -140,7 +140,7 @@ def evaluate_rollouts(
 def _roll_out(env: Environment, tracker: Tracker, agent: Predictor, n_episodes: int, seed: int) -> list[Trajectory]:
     policy, rng = getattr(agent, "policy", None), np.random.default_rng(seed)
     if not isinstance(policy, Actor) and not callable(getattr(agent, "predict", None)):
-        raise InvalidSetting(f"agent={agent!r} cannot act: it needs predict(observation, deterministic=False).")
+        raise InvalidSetting(f"agent= is a {type(agent).__name__}: it needs predict(observation, deterministic=False).")
     collector = Collector(env)
     trajectories: list[Trajectory] = []
     while len(trajectories) < n_episodes:

@@ -14,31 +14,28 @@ _ROOM = "constrained_maxent.functionals"
 
 
 def functional_config(functional: Functional) -> Functional | dict[str, Any]:
-    """``{"kind": name, **arguments}`` of a functional of this package whose arguments are plain, sums included.
+    """``{"kind": name, **arguments}`` of a functional of this package whose arguments are numbers and strings, and of
+    sums of such functionals. The environment's own reward is what ``Reward`` takes by default, and is left out.
 
     Others, with tables or functions or of a class of one's own, stay themselves.
     """
-    if not type(functional).__module__.startswith(f"{_ROOM}."):
+    kind = type(functional)
+    if not kind.__module__.startswith(f"{_ROOM}."):
         return functional
-    arguments = {entry.name: _plain(getattr(functional, entry.name)) for entry in fields(functional) if entry.init}
-    if any(value is _NOT_PLAIN for value in arguments.values()):
-        return functional
-    return {"kind": type(functional).__name__, **arguments}
-
-
-_NOT_PLAIN = object()
-
-
-def _plain(value: Any) -> Any:
-    if value is OWN_REWARD:
-        return OWN_REWARD.value
-    if isinstance(value, Functional):
-        config = functional_config(value)
-        return _NOT_PLAIN if config is value else config
-    if type(value) in (tuple, list):
-        entries = [_plain(entry) for entry in value]
-        return _NOT_PLAIN if any(entry is _NOT_PLAIN for entry in entries) else entries
-    return value if type(value) in (str, int, float, type(None)) else _NOT_PLAIN
+    arguments: dict[str, Any] = {}
+    for entry in fields(functional):
+        value = getattr(functional, entry.name)
+        if not entry.init or value is OWN_REWARD:
+            continue
+        if entry.name == "parts":
+            value = [[weight, functional_config(part)] for weight, part in value]
+            is_plain = all(isinstance(part, dict) for _, part in value)
+        else:
+            is_plain = type(value) in (str, int, float, type(None))
+        if not is_plain:
+            return functional
+        arguments[entry.name] = value
+    return {"kind": kind.__name__, **arguments}
 
 
 def functional_from_config(config: Functional | Mapping[str, Any]) -> Functional:
@@ -51,7 +48,9 @@ def functional_from_config(config: Functional | Mapping[str, Any]) -> Functional
         return config
     if not isinstance(config, Mapping):
         raise InvalidSetting(f"functional={config!r} must be a functionals.Functional, for example Entropy().")
-    arguments = {name: _from_plain(value) for name, value in config.items()}
+    arguments = dict(config)
+    if "parts" in arguments:
+        arguments["parts"] = tuple((weight, functional_from_config(part)) for weight, part in arguments["parts"])
     kind = getattr(importlib.import_module(_ROOM), str(arguments.pop("kind", None)), None)
     if not (isinstance(kind, type) and issubclass(kind, Functional)):
         raise InvalidSetting(f"functional={dict(config)!r} names no functional of this package by its kind.")
@@ -59,11 +58,3 @@ def functional_from_config(config: Functional | Mapping[str, Any]) -> Functional
         return kind(**arguments)
     except TypeError as error:
         raise InvalidSetting(f"functional={dict(config)!r}: {error}.") from error
-
-
-def _from_plain(value: Any) -> Any:
-    if value == OWN_REWARD.value:
-        return OWN_REWARD
-    if isinstance(value, Mapping):
-        return functional_from_config(value)
-    return tuple(map(_from_plain, value)) if isinstance(value, list) else value

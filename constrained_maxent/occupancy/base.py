@@ -50,7 +50,7 @@ class OccupancyEstimator(ABC):
 
         Args:
             batch: the trajectories.
-            progress: share of the run that is over, from 0 to 1: where schedules stand.
+            progress: share of the run that was over when the batch began, from 0 to 1: where schedules stand.
         """
 
     @abstractmethod

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array, csr_array, issparse
@@ -38,12 +37,12 @@ from constrained_maxent.oracle.model import (
     split_outcomes,
     states_and_actions,
 )
+from constrained_maxent.spaces import Environment
 from constrained_maxent.types import FloatArray, as_array
 
 if TYPE_CHECKING:  # Slow to load, and only occupancy_torch needs it.
     import torch
 
-Environment = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]
 Cost = Callable[[int, int, int], float]
 
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import gymnasium as gym
 
-from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.functionals import Entropy, Functional
-from constrained_maxent.problem import Constraint
+from constrained_maxent.problem import Constraint, Problem
 from constrained_maxent.wrappers import declarations, vector
 from constrained_maxent.wrappers.track_occupancy import TrackOccupancy
 
@@ -36,7 +35,7 @@ def constrain(
         The wrapped environment.
 
     Raises:
-        InvalidSetting: a constraint without its penalty.
+        InvalidSetting: an objective that is no functional, a constraint without its penalty, or a name that is none.
         InvalidSetting, UnsupportedSpace, DuplicateName, InvalidData: from the wrappers.
 
     >>> from constrained_maxent.functionals import LinearCost
@@ -48,12 +47,7 @@ def constrain(
     # The twins of a wrapper take the same arguments, so one stack serves both.
     is_vector = isinstance(env, gym.vector.VectorEnv)
     kit: Any = vector if is_vector else declarations
-    for name, constraint in (constraints or {}).items():
-        if not isinstance(constraint, Constraint):
-            raise InvalidSetting(
-                f"constraints[{name!r}] must be a Constraint: a functional and the penalty that enforces it, "
-                "problem.Constraint(LinearCost(limit=0.0), Quadratic(beta=1.0))."
-            )
+    Problem.of(objective, constraints or {})  # checks the parts and their names
     stack = (vector.TrackOccupancy if is_vector else TrackOccupancy)(env, **tracking)
     stack = kit.Objective(stack, Entropy() if objective is None else objective)
     for name, constraint in (constraints or {}).items():

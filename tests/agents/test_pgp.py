@@ -270,8 +270,8 @@ class TestReturns:
         _, theta, episodes = self.gradient(reporter, normalize_advantages=True)
         returns = np.array([[self.to_go(episode, t) for t in range(3)] for episode in episodes])
         weights = np.tile([1.0, 0.5, 0.25], (2, 1))
-        centerd = returns - np.average(returns, weights=weights)
-        standard = centerd / np.sqrt(np.average(centerd**2, weights=weights))
+        centered = returns - np.average(returns, weights=weights)
+        standard = centered / np.sqrt(np.average(centered**2, weights=weights))
         np.testing.assert_allclose(theta, self.by_hand(episodes, lambda b, t: standard[b, t]), atol=1e-12)
 
     def test_only_ready_trajectories_count(self, reporter):

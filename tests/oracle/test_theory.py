@@ -253,16 +253,16 @@ class TestDensity:
         assert distance(radius) == pytest.approx(min(epsilon, 2.0 * (1.0 - 1.0 / n_actions)), rel=1e-6)
         assert radius == 0.0 or distance(radius - 1e-3) > epsilon
 
-    @given(n_actions=st.integers(1, 6), epsilon=st.floats(1e-4, 3.0), seed=seeds, centerd=st.booleans())
+    @given(n_actions=st.integers(1, 6), epsilon=st.floats(1e-4, 3.0), seed=seeds, centered=st.booleans())
     @few
-    def test_every_policy_is_within_reach(self, n_actions: int, epsilon: float, seed: int, centerd: bool) -> None:
+    def test_every_policy_is_within_reach(self, n_actions: int, epsilon: float, seed: int, centered: bool) -> None:
         target = np.random.default_rng(seed).dirichlet(np.full(n_actions, 0.2))
         # The mixture of the proof, as derived for the L1 norm.
         share = min(1.0, epsilon / (2.0 * (1.0 - 1.0 / n_actions))) if n_actions > 1 else 1.0
         theta = np.log((1.0 - share) * target + share / n_actions)
-        if centerd:
+        if centered:
             theta -= (theta.max() + theta.min()) / 2.0
-        assert np.abs(theta).max() <= theory.density_radius(n_actions, epsilon, centerd=centerd) + 1e-9
+        assert np.abs(theta).max() <= theory.density_radius(n_actions, epsilon, centered=centered) + 1e-9
         assert np.abs(softmax(theta) - target).sum() <= epsilon + 1e-9
 
     def test_the_mixture_moves_twice_as_far_as_the_paper_says(self) -> None:

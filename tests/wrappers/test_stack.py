@@ -85,10 +85,14 @@ def test_what_the_wrappers_refuse():
     wrong = {"expert": Constraint(L2Distance(np.ones((3, 4))), Quadratic(1.0))}
     with pytest.raises(InvalidData):
         constrain(lake, constraints=wrong, episodes_per_batch=2)
-    with pytest.raises(InvalidSetting, match="constraints"):
-        constrain(lake, constraints={"cost": LinearCost("cost")}, episodes_per_batch=2)
-    for wrong, name in ((L2Distance(REFERENCE), "objective="), ("entropy", "functional="), (1.0, "functional=")):
+    for wrong, name in (
+        ({"cost": LinearCost("cost")}, "'cost'"),
+        ([Constraint(Entropy(), Quadratic(1.0))], "constraints"),
+    ):
         with pytest.raises(InvalidSetting, match=name):
+            constrain(lake, constraints=wrong, episodes_per_batch=2)
+    for wrong in (L2Distance(REFERENCE), "entropy", 1.0):
+        with pytest.raises(InvalidSetting, match="objective="):
             constrain(lake, wrong, episodes_per_batch=2)
     flat = {"flat": Constraint(Entropy(), Quadratic(1.0))}
     with pytest.raises(InvalidSetting, match="'flat'"):

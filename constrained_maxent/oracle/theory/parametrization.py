@@ -104,34 +104,34 @@ def occupancy_gap(policy_gap: float, discount: float) -> float:
     return policy_gap / (1.0 - discount) ** 2
 
 
-def density_radius(n_actions: int, epsilon: float, *, centerd: bool = True) -> float:
+def density_radius(n_actions: int, epsilon: float, *, centered: bool = True) -> float:
     r"""*R* with which softmax on [−R, R] comes within ε, in :math:`\max_s\|\cdot\|_1`, of every stationary policy.
 
     Proposition ``prop:SoftmaxApproximationStationaryPolicies``, which states :math:`R = O(\log(A/\epsilon))`. The proof
     mixes the policy with the uniform one, :math:`(1-\epsilon')\pi^* + \epsilon'/A`. This moves it by up to
     :math:`2\epsilon'(1-1/A)` (the paper says ε′, which is the total variation: half of it), so
     :math:`\epsilon' = \epsilon A/(2(A-1))`. The proof's parameters :math:`\theta=\log\pi` lie in
-    :math:`[-\log(A/\epsilon'), 0]`, hence :math:`R = \log(2(A-1)/\epsilon)`. Softmax ignores a shift of a row: centerd
+    :math:`[-\log(A/\epsilon'), 0]`, hence :math:`R = \log(2(A-1)/\epsilon)`. Softmax ignores a shift of a row: centered
     rows need half the range, :math:`R = \frac12\log((A-1)(2-\epsilon)/\epsilon)`, the smallest possible for a
     deterministic policy.
 
     Args:
         n_actions: A.
         epsilon: ε > 0. No two policies are further apart than 2; from 2(1−1/A) on the uniform policy is near enough.
-        centerd: ``False`` for the proof's own, larger radius.
+        centered: ``False`` for the proof's own, larger radius.
 
     Raises:
         InvalidSetting: A below 1, or ε not above 0.
 
-    >>> round(density_radius(4, 0.1, centerd=False), 4), round(density_radius(4, 0.1), 4)  # log 60, half of log 57
+    >>> round(density_radius(4, 0.1, centered=False), 4), round(density_radius(4, 0.1), 4)  # log 60, half of log 57
     (4.0943, 2.0215)
     """
     check_counts(n_actions=n_actions)
     check_positive(epsilon=epsilon)
     if epsilon >= 2.0 * (1.0 - 1.0 / n_actions):
-        return 0.0 if centerd else math.log(n_actions)
+        return 0.0 if centered else math.log(n_actions)
     # Logarithms apart: a ratio would overflow for the smallest floats.
-    if centerd:
+    if centered:
         return 0.5 * (math.log(n_actions - 1) + math.log(2.0 - epsilon) - math.log(epsilon))
     return math.log(2.0 * (n_actions - 1)) - math.log(epsilon)
 
