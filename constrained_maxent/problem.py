@@ -61,7 +61,7 @@ class _Term:
     """
 
     def __init__(self, slopes: FloatArray | None, charges: Mapping[str, float], coefficient: float) -> None:
-        self._unscaled = slopes, charges
+        self.coefficient, self._unscaled = coefficient, (slopes, charges)
         # What is multiplied by 0 is 0, though it be infinite.
         self._table = slopes if slopes is None else coefficient * slopes if coefficient else np.zeros(slopes.shape)
         self._charges = {name: coefficient * charge for name, charge in charges.items()}
@@ -74,7 +74,7 @@ class _Term:
         return cls(slopes if slopes.any() or not charges else None, charges, coefficient)
 
     def with_coefficient(self, coefficient: float) -> _Term:
-        return _Term(*self._unscaled, coefficient)
+        return self if coefficient == self.coefficient else _Term(*self._unscaled, coefficient)
 
     def at_cell(self, cell: int, recorded: Mapping[str, float]) -> float:
         part = 0.0 if self._table is None else self._table.item(cell)
@@ -105,10 +105,6 @@ class RewardFunction:
         self.is_tabular = measure.points.cells is None and measure.weights.ndim == 2
         """Whether cell numbers and what was recorded are enough to look every part up."""
         self._terms = {name: _Term.of(*term, measure) for name, term in terms.items()} if self.is_tabular else {}
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self._functionals)
 
     def with_coefficients(self, terms: Mapping[str, tuple[Functional, float]]) -> RewardFunction:
         """The derivatives of the same functionals times other coefficients: multipliers have moved, λ̂ has not."""

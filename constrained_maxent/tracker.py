@@ -82,8 +82,9 @@ class Report:
     whole_episodes: bool
 
     def to_info(self) -> dict[str, Any]:
-        """Plain data, as ``info["batch"]`` carries it."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        """Plain data, as ``info["batch"]`` carries it; its lists are copies, and the arrays in them read-only."""
+        content = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: list(value) if isinstance(value, list) else value for name, value in content.items()}
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,7 @@ class Tracker:
         estimator: bound to the spaces already.
         weighting: discount weights and scale.
         pairing: see :data:`Pairing`.
+        whole_episodes: whether batches are of whole episodes, and not of fragments.
         policy_log_prob: log π(a|s) of the policy that acts where no agent says it by ``acting``, for estimates
             λ̂(s,a) = d̂(s)·π(a|s); ``None`` where unknown.
         suggestions: hyperparameters that suit this problem, by their names in ``PGPSettings``: what the -PGP- ids
@@ -134,6 +136,7 @@ class Tracker:
         weighting: Weighting,
         *,
         pairing: Pairing,
+        whole_episodes: bool = True,
         policy_log_prob: LogProb | None = None,
         suggestions: Mapping[str, Any] | None = None,
     ) -> None:
@@ -142,6 +145,7 @@ class Tracker:
         self.estimator = estimator
         self.weighting = weighting
         self.pairing = pairing
+        self.whole_episodes = whole_episodes
         self.suggestions = dict(suggestions or {})
         self.problem = Problem()
         self.iteration = 0
@@ -347,15 +351,13 @@ class Tracker:
         self._fit(first_half)
         self._half_is_fitted = self.live_is_ready = True
 
-    def close(
-        self, batch: Batch, *, n_first: int, sub_environments: list[int], started_ago: list[int], whole_episodes: bool
-    ) -> Report:
+    def close(self, batch: Batch, *, n_first: int, sub_environments: list[int], started_ago: list[int]) -> Report:
         """End a batch: fit, evaluate, hand over the rewards, let penalties follow.
 
         Args:
             batch: the trajectories, in the order in which they started.
             n_first: how many of them are the first half; only pairing ``split`` asks.
-            sub_environments, started_ago, whole_episodes: for the report.
+            sub_environments, started_ago: for the report.
         """
         try:
             rewards, ready = self._close(batch, n_first)
@@ -375,12 +377,12 @@ class Tracker:
             },
             penalty=value.penalty,
             discount=self.weighting.discount,
-            pseudo_rewards=batch.split(rewards),
-            weights=batch.split(batch.weights),
+            pseudo_rewards=batch.split(_read_only(rewards)),
+            weights=batch.split(_read_only(batch.weights)),
             ready=ready,
             sub_environments=sub_environments,
             started_ago=started_ago,
-            whole_episodes=whole_episodes,
+            whole_episodes=self.whole_episodes,
         )
         self.iteration += 1
         self._progress_of_batch = self.progress
@@ -503,7 +505,7 @@ class Tracker:
                 raise CheckpointMismatch(
                     f"The checkpoint's penalty of {name!r} does not fit this environment's: {error}"
                 ) from error
-        plan = _Plan.from_state(state["plan"])
+        plan = _Plan.from_state(state["plan"]) or self._plan
         try:
             self.estimator.load_state_dict(state["estimator"])
         except InvalidData as error:
@@ -516,6 +518,12 @@ class Tracker:
         if self.estimator.is_fitted:
             self._evaluate()
         self._forget_steps()
+
+
+def _read_only(column: FloatArray) -> FloatArray:
+    view = column.view()
+    view.flags.writeable = False
+    return view
 
 
 def find_tracker(env: object) -> Tracker:

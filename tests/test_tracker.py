@@ -48,7 +48,7 @@ def batch(actions=(0, 1), cost=2.0):
 
 
 def close(tracker, batch):
-    return tracker.close(batch, n_first=1, sub_environments=[0], started_ago=[1], whole_episodes=True)
+    return tracker.close(batch, n_first=1, sub_environments=[0], started_ago=[1])
 
 
 def constant(value):
@@ -181,6 +181,33 @@ class TestFrozen:
             infos += [env.step(actions)[-1], env.step(actions)[-1]]
         assert ["batch" in info for info in infos] == [False] * (len(infos) - 1) + [True]
         assert (infos[-1]["batch"]["steps"], infos[-1]["batch"]["iteration"]) == (4, 0)
+
+
+class TestLogProbOfPartOfABatch:
+    """An agent that comes or goes within a batch is refused at once, and a new batch makes all well."""
+
+    @pytest.mark.parametrize("known_first", [True, False])
+    def test_scalar(self, scripted, known_first):
+        env = constrain(scripted.Playback(scripted.episode([0, 1, 2])), episodes_per_batch=2, horizon=2)
+        self.check(env, 0, known_first)
+
+    @pytest.mark.parametrize("known_first", [True, False])
+    def test_vector(self, scripted, known_first):
+        env = SyncVectorEnv([lambda: scripted.Playback(scripted.episode([0, 1, 2]))] * 2)
+        self.check(constrain(env, episodes_per_batch=4, horizon=2), np.zeros(2, int), known_first)
+
+    def check(self, env, action, known_first):
+        tracker = find_tracker(env)
+        env.reset()
+        for known in (known_first, not known_first):
+            with tracker.acting(log_prob=constant(-1.0) if known else None):
+                if known == known_first:
+                    env.step(action)
+                else:
+                    with pytest.raises(InvalidData, match="log_prob"):
+                        env.step(action)
+        env.reset(options={"new_batch": True})
+        env.step(action)
 
 
 class TestPlan:
@@ -431,7 +458,8 @@ class TestCheckpoints:
         planned = make()
         planned.announce(iterations=3)
         planned.load_state_dict(tracker.state_dict())
-        assert not planned.is_planned
+        close(planned, batch())
+        assert planned.progress == 1 / 3  # what the environment was made with holds
 
     def test_the_environment_starts_anew(self, scripted):
         env = constrain(scripted.Playback(scripted.episode([0, 1, 2])), episodes_per_batch=1, horizon=2)

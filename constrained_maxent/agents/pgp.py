@@ -197,7 +197,7 @@ class PGP:
 
     def _iterate(self) -> IterationReport:
         self._progress = self._tracker.progress
-        if not self._goes_on:
+        if not (self._goes_on and self._collector.can_go_on):
             self._collector.restart(seed=self._reset_seed())
         natural = self.optimizer if isinstance(self.optimizer, NaturalGradient) else None
         if natural is not None:

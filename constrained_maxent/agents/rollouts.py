@@ -87,6 +87,7 @@ class Collector:
                 "A Collector needs sub-environments that reset themselves: autoreset_mode NEXT_STEP or SAME_STEP."
             )
         self.num_envs = 1 if self._vector is None else self._vector.num_envs
+        self._generation = self.tracker.generation
         self._rows: NDArray[Any] | None = None
         self._log_probs: FloatArray
         self._scalar_episode_is_over = False
@@ -94,8 +95,14 @@ class Collector:
     def restart(self, *, seed: int) -> None:
         """Begin a new batch at the start of episodes."""
         observation, _ = self.env.reset(seed=seed, options={NEW_BATCH: True})
+        self._generation = self.tracker.generation
         self._rows = self._as_rows(observation)
         self._scalar_episode_is_over = False
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether episodes are under way that the next batch can continue; not after ``tracker.frozen()``."""
+        return self._rows is not None and self._generation == self.tracker.generation
 
     def collect(self, policy: Actor, rng: np.random.Generator) -> Rollout:
         """Act until the batch is complete; ``restart`` comes first.

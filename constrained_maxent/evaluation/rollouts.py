@@ -108,6 +108,11 @@ def evaluate_rollouts(
     """
     n_episodes, seed = check_count("n_episodes", n_episodes), check_count("seed", seed, least=0)
     tracker = find_tracker(env)
+    if not tracker.whole_episodes:
+        raise InvalidSetting(
+            "Evaluation needs batches of whole episodes: make the environment with episodes_per_batch. "
+            "runs.evaluate does so for the folder of a run."
+        )
     with tracker.frozen():
         batch = Batch.from_trajectories(_roll_out(env, tracker, agent, n_episodes, seed))
     observation_space, action_space = single_spaces(env)
@@ -150,13 +155,7 @@ def _roll_out(env: Environment, tracker: Tracker, agent: Predictor, n_episodes: 
             collector.collect(policy, rng)
         else:
             _predict_batch(env, tracker, agent, seed=batch_seed)
-        assert tracker.last_report is not None
         assert tracker.last_batch is not None
-        if not tracker.last_report.whole_episodes:
-            raise InvalidSetting(
-                "Evaluation needs batches of whole episodes: make the environment with episodes_per_batch. "
-                "runs.evaluate does so for the folder of a run."
-            )
         trajectories += tracker.last_batch
     return trajectories
 

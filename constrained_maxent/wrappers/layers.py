@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
-from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.errors import InvalidData, InvalidSetting
 from constrained_maxent.occupancy import (
     Counts,
     OccupancyEstimator,
@@ -127,6 +127,7 @@ class Tracking:
             bound,
             Weighting(discount, find_horizon(env) if horizon is None else horizon, scale),
             pairing=pairing,
+            whole_episodes=steps_per_batch is None,
             policy_log_prob=policy_log_prob,
             suggestions=suggestions,
         )
@@ -140,6 +141,16 @@ class Tracking:
 
     def _begin(self, env: Any) -> None:
         """Prepare to record; the last part of the constructor."""
+
+    def _require_log_prob_throughout(self, is_known: bool, *, is_first: bool) -> None:
+        """Log π is known of all steps of a batch, or of none."""
+        if is_first:
+            self._log_prob_is_known = is_known
+        elif is_known != self._log_prob_is_known:
+            raise InvalidData(
+                "log_prob is known of some steps of this batch only: stay in tracker.acting(log_prob=...) for "
+                "whole batches, or begin a new one by reset(options={'new_batch': True})."
+            )
 
     def _runs_past_horizon(self) -> InvalidSetting:
         return InvalidSetting(f"An episode runs past horizon={self._horizon}: give TrackOccupancy the true horizon=.")

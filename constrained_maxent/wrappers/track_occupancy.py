@@ -170,6 +170,7 @@ class TrackOccupancy(Tracking, ScalarLayer):
         log_probs = None
         if tracker.knows_log_prob:
             log_probs = tracker.log_probs(np.asarray(row)[None], np.asarray(action_row)[None])
+        self._require_log_prob_throughout(log_probs is not None, is_first=not self._observations)
         parts = self._parts(row, action_row, observed, log_probs)
         self._observe(observation, info, is_last=done)
 
@@ -258,7 +259,6 @@ class TrackOccupancy(Tracking, ScalarLayer):
             n_first=self._n_first,
             sub_environments=[0] * len(batch),
             started_ago=[self._calls - 1 - call for call in self._first_calls],
-            whole_episodes=self._steps_per_batch is None,
         )
         self._forget_batch()
         return report.to_info()

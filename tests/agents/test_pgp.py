@@ -769,3 +769,16 @@ class TestDeep:
         reports = []
         agent.learn(iterations=3, callback=lambda agent, report: reports.append(report))
         assert all(0.0 < report.gradient_norm < math.inf for report in reports)
+
+
+def test_fragments_go_on_after_an_evaluation_in_between():
+    """Within ``frozen`` the steps under way are forgotten: the next batch begins anew instead of failing."""
+    env = gym.make_vec("FrozenLake-PGP-v0", num_envs=4, preset="paper", steps_per_batch=60)
+
+    def interrupt(agent, report):
+        with find_tracker(env).frozen():
+            env.reset(seed=0)
+            env.step(np.zeros(4, int))
+
+    agent = PGP(env, seed=0).learn(iterations=3, callback=interrupt)
+    assert (agent.iteration, find_tracker(env).iteration) == (3, 3)

@@ -26,7 +26,8 @@ class SharedInfo(dict[str, Any]):
     """An entry of ``infos`` that belongs to the whole vector: one dictionary, the same for all copies.
 
     Gymnasium's wrappers, such as ``DictInfoToList``, go through the ``items`` of such an entry and want arrays with one
-    place for each copy: there every value is shown as an array that repeats it. All else is as in any dictionary.
+    place for each copy: there every value is shown as an array that repeats it. All else is as in any dictionary;
+    ``dict(entry)`` is a plain one, for JSON for example.
     """
 
     def __init__(self, content: Mapping[str, Any], num_envs: int) -> None:
@@ -189,6 +190,8 @@ class TrackOccupancy(Tracking, VectorLayer):
         assert self._rows is not None
         states = self._states
         log_probs = tracker.log_probs(self._rows, action_rows)
+        is_first = recorder.n_steps == 0 and self._first_half is None
+        self._require_log_prob_throughout(log_probs is not None, is_first=is_first)
         parts = self._live_parts(self._rows, action_rows, observed, log_probs)
         rows = self._checked_rows(observations)
         for final in finals.values():
@@ -336,7 +339,6 @@ class TrackOccupancy(Tracking, VectorLayer):
             n_first=n_first,
             sub_environments=columns["env"][first].tolist(),
             started_ago=(self._recorder.calls - 1 - columns["call"][first]).tolist(),
-            whole_episodes=self._steps_per_batch is None,
         )
 
     def _batch(self, columns: Columns, first: NDArray[np.int64]) -> Batch:
