@@ -30,7 +30,7 @@ class CategoricalMLP(NetworkPolicy):
     ) -> None:
         super().__init__(observation_space, normalize=normalize)
         self._observation_space = observation_space
-        self._first_action = int(action_space.start)
+        self._first_action = FiniteSpace(action_space).starts[0]
         self.logits = mlp(self.features.size, hidden_sizes, int(action_space.n))
 
     def _log_probs(self, rows: NDArray[Any]) -> torch.Tensor:
@@ -48,8 +48,7 @@ class CategoricalMLP(NetworkPolicy):
             UnsupportedSpace: the observation space is not finite.
         """
         states = FiniteSpace(self._observation_space)
-        digits = np.stack(np.unravel_index(np.arange(states.n), states.sizes), axis=1)
-        return self._probabilities(digits + states.starts)
+        return self._probabilities(states.decode(np.arange(states.n)))
 
     def sample(self, rows: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
         cumulative = np.cumsum(self._probabilities(rows), axis=1)[:, :-1]

@@ -26,7 +26,7 @@ class TabularSoftmax(Policy):
     .. math:: \pi_\theta(a|s) = e^{\theta_{s,a}} / \sum_{a'} e^{\theta_{s,a'}}, \qquad \theta_0 = 0
 
     Args:
-        observation_space: finite, see :class:`~constrained_maxent.occupancy.FiniteSpace`.
+        observation_space: finite, see :class:`~constrained_maxent.spaces.FiniteSpace`.
         action_space: ``Discrete``.
 
     Raises:
@@ -36,7 +36,7 @@ class TabularSoftmax(Policy):
     def __init__(self, observation_space: gym.Space[Any], action_space: gym.spaces.Discrete) -> None:
         super().__init__()
         self._states = FiniteSpace(observation_space)
-        self._first_action = int(action_space.start)
+        self._first_action = FiniteSpace(action_space).starts[0]
         shape = (self._states.n, int(action_space.n))
         if shape[0] * shape[1] > LARGEST_TABLE:
             raise UnsupportedSpace(
