@@ -12,12 +12,12 @@ from gymnasium.core import RenderFrame
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
+from constrained_maxent.envs.episodes import can_render, check_render_mode
 from constrained_maxent.envs.mujoco_model import (
     CostFunction,
     MujocoStates,
     StartFunction,
     StateFunction,
-    check_render_mode,
     checked_controls,
     checked_state,
     control_space,
@@ -47,8 +47,7 @@ class DmControlEnv(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
 
     The constraint solver starts each step cold, not from the accelerations of the step before, so that a step is a
     function of state and action alone, and equal to one of :class:`~constrained_maxent.envs.MujocoVectorEnv`. The
-    difference to dm_control is below the solver's tolerance in every step. Shimmy's wrapper is not below this one: its
-    ``reset(seed=)`` does not reach the task's random numbers, and it knows no physical state, cost or physics error.
+    difference to dm_control is below the solver's tolerance in every step.
 
     A ``step`` reports ``info["cost"]`` of the state in which the action was taken; ``info["state"]``, the physical
     state (float64) that belongs to the observation returned; and ``info["physics_error"]``, whether the simulation
@@ -58,14 +57,9 @@ class DmControlEnv(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
         physics: a dm_control ``Physics``.
         task: a dm_control ``Task``.
         observation_space: float32, of the task's observation, flattened in its own order.
-        start: draws a first state.
-        cost: as in :class:`~constrained_maxent.envs.MujocoVectorEnv`, like the following.
-        state: physical states.
-        time_limit: after which an episode is truncated [s], or ``None``.
-        frame_skip: steps of the model for which each action is held.
+        start, cost, state, time_limit, frame_skip, width, height: as in
+            :class:`~constrained_maxent.envs.MujocoVectorEnv`.
         render_mode: ``"human"``, ``"rgb_array"`` or ``None``.
-        width: of images [pixels].
-        height: of images [pixels].
 
     Attributes:
         horizon: steps after which an episode is truncated, or ``None``.
@@ -107,8 +101,7 @@ class DmControlEnv(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
 
         self._start, self._cost, self._state = start, cost, state
         self._painter = MujocoPainter(physics.model.ptr, width=width, height=height)
-        self._observation: NDArray[np.float32] | None = None
-        self._last_state: FloatArray | None = None
+        self._last: tuple[NDArray[np.float32], FloatArray] | None = None
         self._running = False
         self._elapsed = 0
 
@@ -118,7 +111,7 @@ class DmControlEnv(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
         """Start an episode.
 
         Args:
-            seed: seeds the environment's random numbers.
+            seed: of the environment's random numbers.
             options: ``{"qpos": (nq,), "qvel": (nv,)}`` gives the first state instead of drawing it.
 
         Returns:
@@ -136,11 +129,10 @@ class DmControlEnv(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
             self.physics.data.qvel[:] = qvel
         self._running = True
         self._elapsed = 0
-        state = self._observe()
+        observation, state = self._observe()
         if self.render_mode == "human":
             self.render()
-        assert self._observation is not None
-        return self._observation.copy(), {"state": state}
+        return observation, {"state": state}
 
     def step(self, action: NDArray[np.float32]) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """Take one action; beyond its range, MuJoCo clips it.
@@ -163,30 +155,25 @@ class DmControlEnv(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
         except PhysicsError:
             self.physics_errors += 1
             failed, reward = True, 0.0
-            assert self._last_state is not None
-            state = self._last_state.copy()
+            assert self._last is not None
+            observation, state = self._last[0].copy(), self._last[1].copy()
         else:
             failed, reward = False, float(self.task.get_reward(self.physics))
-            state = self._observe()
+            observation, state = self._observe()
         truncated = failed or self._elapsed == self.horizon
         self._running = not truncated
         if self.render_mode == "human":
             self.render()
-        assert self._observation is not None
-        return self._observation.copy(), reward, False, truncated, info | {"state": state, "physics_error": failed}
+        return observation, reward, False, truncated, info | {"state": state, "physics_error": failed}
 
     def render(self) -> RenderFrame | list[RenderFrame] | None:
         """Draw the model: uint8 (height, width, 3) (``"rgb_array"``), or into a window (``"human"``)."""
-        if self._observation is None:
-            raise ResetNeeded("There is nothing to draw yet: call reset() before render().")
-        if self.render_mode is None:
-            gym.logger.warn(f"Nothing is drawn without a render_mode: pass one of {self.metadata['render_modes']}.")
+        if not can_render(self, started=self._last is not None):
             return None
         if self.render_mode == "human":
             self._painter.show(self.physics.data.ptr)
             return None
-        image: Any = self._painter.image(self.physics.data.ptr)
-        return image  # type: ignore[no-any-return]
+        return self._painter.image(self.physics.data.ptr)
 
     def close(self) -> None:
         """Release what drawing holds."""
@@ -202,10 +189,10 @@ class DmControlEnv(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
             time=np.array([self._elapsed * self.timestep]),
         )
 
-    def _observe(self) -> FloatArray:
-        """Keep the task's observation, and return the physical state."""
+    def _observe(self) -> tuple[NDArray[np.float32], FloatArray]:
+        """The task's observation and the physical state; copies of both are kept."""
         parts = [np.ravel(part) for part in self.task.get_observation(self.physics).values()]
-        self._observation = np.concatenate(parts).astype(np.float32)
-        state = np.array(self._state(self._states())[0], dtype=np.float64)  # type: ignore[index]
-        self._last_state = state
-        return state.copy()
+        observation = np.concatenate(parts).astype(np.float32)
+        state = np.array(self._state(self._states()), dtype=np.float64)[0]
+        self._last = observation.copy(), state.copy()
+        return observation, state

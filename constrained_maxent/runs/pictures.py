@@ -162,7 +162,7 @@ def scene_of(env: Environment) -> CartpoleScene | PointMassScene | None:
     if module == "constrained_maxent.envs.cartpole":
         from constrained_maxent.reporting.scenes import CartpoleScene
 
-        return CartpoleScene(model=bare.model, slider_limit=bare.formulas.slider_limit)
+        return CartpoleScene(model=bare.model, slider_limit=bare.slider_limit)
     if module == "constrained_maxent.envs.point_mass":
         from constrained_maxent.reporting.scenes import PointMassScene
 

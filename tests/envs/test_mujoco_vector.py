@@ -107,8 +107,8 @@ class TestAgainstGymnasiumsVectorOfScalarEnvironments:
     @pytest.mark.parametrize(
         ("kind", "settings"),
         [
-            (CARTPOLE, {"time_limit": 0.3, "slider_limit": 0.5, "start": "uniform"}),
-            (CARTPOLE, {"time_limit": 0.6, "frame_skip": 3, "rail": 0.6, "start": "uniform"}),
+            (CARTPOLE, {"time_limit": 0.3, "slider_limit": 0.5}),
+            (CARTPOLE, {"time_limit": 0.6, "frame_skip": 3, "rail": 0.6}),
             (POINT_MASS, {"time_limit": 0.4}),
         ],
     )
@@ -440,7 +440,7 @@ class TestGymnasium:
             assert isinstance(vector, SafeCartpoleVector)
             assert vector.num_envs == 8
             assert vector.horizon == 1000
-            assert vector.formulas.slider_limit == 1.5
+            assert vector.slider_limit == 1.5
             assert vector.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
         assert again.spec == env.spec
         assert gym.make_vec("PointMass-v0").metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
@@ -453,7 +453,7 @@ class TestGymnasium:
         assert env.step(np.zeros((2, 1)))[4]["episode"]["l"].tolist() == [2, 2]
 
     def test_pickle_in_mid_episode(self):
-        env = SafeCartpoleVector(3, time_limit=0.1, staggered_starts=True, start="uniform", rail=1.0)
+        env = SafeCartpoleVector(3, time_limit=0.1, staggered_starts=True, rail=1.0)
         env.reset(seed=0)
         for _ in range(5):
             env.step(np.ones((3, 1)))
