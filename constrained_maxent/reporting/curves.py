@@ -43,11 +43,8 @@ class Panel:
     """One pair of axes.
 
     Attributes:
-        curves: drawn in it.
-        title: above it.
-        xlabel, ylabel: beside it.
+        curves, title, xlabel, ylabel: what is drawn in it and written beside it.
         lines: horizontal lines by label, such as the optimum or a limit; several of one label for both sides of one.
-        marks: where vertical lines stand, such as the iterations of snapshots.
         xscale, yscale: Matplotlib's names: ``"linear"``, ``"log"`` or ``"symlog"`` (linear between -1 and 1).
     """
 
@@ -56,7 +53,6 @@ class Panel:
     xlabel: str = ""
     ylabel: str = ""
     lines: Mapping[str, float | Sequence[float]] = field(default_factory=dict)
-    marks: Sequence[float] = ()
     xscale: str = "linear"
     yscale: str = "linear"
 
@@ -74,7 +70,7 @@ def curves_figure(panels: Sequence[Sequence[Panel]], *, band: Band = "deviation"
     Raises:
         InvalidData: no panels, rows of different lengths, or values whose shape does not fit ``x``.
         InvalidSetting: unknown band.
-        NonFiniteValue: a line or a mark is NaN or infinite.
+        NonFiniteValue: a line is NaN or infinite.
     """
     if band not in get_args(Band):
         raise InvalidSetting(f"band={band!r} must be one of {', '.join(get_args(Band))}.")
@@ -102,10 +98,6 @@ def curves_figure(panels: Sequence[Sequence[Panel]], *, band: Band = "deviation"
                 if not np.isfinite(value):
                     raise NonFiniteValue(f"The line {name!r} is {value!r}: only finite lines can be drawn.")
                 handles[name] = axes.axhline(value, color=INK, linestyle=style, linewidth=1.0, label=name)
-        for mark in panel.marks:
-            if not np.isfinite(mark):
-                raise NonFiniteValue(f"A mark is {mark!r}: only finite ones can be drawn.")
-            axes.axvline(mark, color=GREY, linewidth=0.8, zorder=0, gid="mark")
         axes.set_title(panel.title, fontsize=9)
         axes.set_xlabel(panel.xlabel, fontsize=9)
         axes.set_ylabel(panel.ylabel, fontsize=9)
@@ -128,25 +120,18 @@ def curves_figure(panels: Sequence[Sequence[Panel]], *, band: Band = "deviation"
     return figure
 
 
-def mean_and_deviation(values: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation (of a sample; 0 for one seed) over the first axis, NaN where nothing is known."""
-    table = np.asarray(values, dtype=np.float64)
-    known = np.isfinite(table)
-    count = known.sum(axis=0)
-    some = np.maximum(count, 1)
-    mean = np.where(known, table, 0.0).sum(axis=0) / some
-    squares = np.where(known, (table - mean) ** 2, 0.0).sum(axis=0) / np.maximum(count - 1, 1)
-    return np.where(count > 0, mean, np.nan), np.where(count > 0, np.sqrt(squares), np.nan)
-
-
 def _moments(curve: Curve, band: Band) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """x, means, and half the heights of the band."""
+    """x, the means over seeds, NaN where nothing is known, and half the heights of the band, 0 for one seed."""
     x, values = np.asarray(curve.x, dtype=np.float64), np.asarray(curve.values, dtype=np.float64)
     if x.ndim != 1 or values.ndim != 2 or values.shape[1] != len(x) or not len(values):
         raise InvalidData(
             f"The curve {curve.label!r} has values of shape {values.shape} over {x.shape}: expected (n_seeds, n)."
         )
-    mean, deviation = mean_and_deviation(values)
+    known = np.isfinite(values)
+    count = known.sum(axis=0)
+    mean = np.where(known, values, 0.0).sum(axis=0) / np.maximum(count, 1)
+    squares = np.where(known, (values - mean) ** 2, 0.0).sum(axis=0) / np.maximum(count - 1, 1)
+    mean, deviation = np.where(count > 0, mean, np.nan), np.where(count > 0, np.sqrt(squares), np.nan)
     if band == "deviation":
         return x, mean, deviation
     if band == "runs":
@@ -154,6 +139,5 @@ def _moments(curve: Curve, band: Band) -> tuple[FloatArray, FloatArray, FloatArr
     # Imported late: SciPy's distributions take longer to load than most figures to draw.
     from scipy.stats import t
 
-    count = np.isfinite(values).sum(axis=0)
     quantile = np.where(count > 1, t.ppf(0.975, np.maximum(count - 1, 1)), 0.0)
     return x, mean, quantile * deviation / np.sqrt(np.maximum(count, 1))

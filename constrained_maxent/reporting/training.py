@@ -11,8 +11,8 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from constrained_maxent.errors import InvalidData, NonFiniteValue
-from constrained_maxent.reporting.style import BLUE, GREEN, GREY, PALE_BLUE, VERMILLION, blank_figure, numbers
-from constrained_maxent.types import FloatArray
+from constrained_maxent.reporting.style import BLUE, GREEN, GREY, PALE_BLUE, VERMILLION, blank_figure
+from constrained_maxent.types import FloatArray, as_array, require_finite
 
 # Curves are thinned to this many points: a page is a few thousand dots wide.
 MAX_POINTS = 5_000
@@ -30,7 +30,7 @@ def training_figure(
     references: Mapping[str, float] | None = None,
     title: str | None = None,
 ) -> Figure:
-    """Draw a training: the entropy above, and one panel for each constraint with its limit.
+    """Draw a training: the entropy above, where it is known, and one panel for each constraint with its limit.
 
     Sampled estimates are thin and pale, exact values strong. NaN and infinite values leave gaps. Curves of more than
     5,000 points are drawn by the smallest and largest value of short stretches, so no spike is lost.
@@ -46,11 +46,8 @@ def training_figure(
         references: entropies [nats] to draw as horizontal lines, by label; for example the optimum.
         title: above the figure.
 
-    Returns:
-        The figure. The panel of the entropy is left out if nothing is known of it.
-
     Raises:
-        InvalidData: lengths disagree, limits and constraints do not have the same names, or nothing is given to draw.
+        InvalidData: lengths disagree, limits and constraints do not have the same names, or there is nothing to draw.
         NonFiniteValue: an iteration, a limit or a reference is NaN or infinite.
     """
     x = _iterations("iterations", iterations)
@@ -99,17 +96,16 @@ def training_figure(
 
 
 def _iterations(name: str, values: ArrayLike) -> FloatArray:
-    x = numbers(name, values)
+    x = as_array(name, values, np.float64)
     if x.ndim != 1:
         raise InvalidData(f"{name} has shape {x.shape}, expected one dimension.")
-    if not np.isfinite(x).all():
-        raise NonFiniteValue(f"{name} has an entry that is NaN or infinite.")
+    require_finite(name, x)
     return x
 
 
 def _series(name: str, values: ArrayLike, x: FloatArray) -> FloatArray:
     """Values over iterations; what is not finite becomes NaN, which Matplotlib leaves out."""
-    y = numbers(name, values)
+    y = as_array(name, values, np.float64)
     if y.shape != x.shape:
         raise InvalidData(f"{name} has shape {y.shape}, its iterations {x.shape}: they must agree.")
     return np.where(np.isfinite(y), y, np.nan)
@@ -118,13 +114,13 @@ def _series(name: str, values: ArrayLike, x: FloatArray) -> FloatArray:
 def _draw_curves(
     panel: Axes, x: FloatArray, estimate: FloatArray | None, exact_x: FloatArray, exact: FloatArray | None
 ) -> None:
-    if estimate is not None:
-        _draw_curve(panel, x, estimate, PALE_BLUE, 0.8 if x.size > 500 else 1.2, "sampled estimate")
-    if exact is not None:
-        _draw_curve(panel, exact_x, exact, BLUE, 1.8, "exact")
+    _draw_curve(panel, x, estimate, PALE_BLUE, 0.8 if x.size > 500 else 1.2, "sampled estimate")
+    _draw_curve(panel, exact_x, exact, BLUE, 1.8, "exact")
 
 
-def _draw_curve(panel: Axes, x: FloatArray, y: FloatArray, color: str, width: float, label: str) -> None:
+def _draw_curve(panel: Axes, x: FloatArray, y: FloatArray | None, color: str, width: float, label: str) -> None:
+    if y is None:
+        return
     x, y = _thin(x, y)
     # A point between gaps has no line to show it.
     known = np.concatenate([[False], np.isfinite(y), [False]])

@@ -7,7 +7,7 @@ from matplotlib.quiver import Quiver
 
 from constrained_maxent.errors import InvalidData, InvalidSetting
 from constrained_maxent.reporting import action_arrows_figure, visit_maps_figure
-from constrained_maxent.reporting.point_mass import REFERENCE_GREY
+from constrained_maxent.reporting.control import REFERENCE_GREY
 from constrained_maxent.reporting.style import BLUE
 
 

@@ -136,8 +136,8 @@ class TestTraining:
         ("options", "message"),
         [
             ({"iterations": [[1, 2]]}, "iterations has shape"),
-            ({"iterations": ["a", "b"]}, "iterations must be an array of numbers"),
-            ({"iterations": [1.0, np.nan]}, "iterations has an entry"),
+            ({"iterations": ["a", "b"]}, "iterations cannot be made an array"),
+            ({"iterations": [1.0, np.nan]}, "iterations must be finite"),
             ({"objective": [1.0]}, "objective has shape"),
             ({"constraints": {"cost": [1.0]}}, r"constraints\['cost'\] has shape"),
             ({"exact_objective": [1.0]}, "exact_objective has shape"),

@@ -1,21 +1,24 @@
-"""Figures of the point mass: where it goes, and which way it is pushed."""
+"""Figures of the cartpole, snapshots and motion over time, and of the point mass, visits and actions as arrows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike
 
 from constrained_maxent.errors import InvalidData
-from constrained_maxent.reporting.scenes import PointMassScene, draw_table
+from constrained_maxent.reporting.curves import Curve, Panel, curves_figure
+from constrained_maxent.reporting.scenes import ON_LIGHT, CartpoleScene, PointMassScene
 from constrained_maxent.reporting.style import (
     BLUE,
+    GREY,
     INK,
     PALE_BLUE,
     blank_figure,
@@ -26,10 +29,114 @@ from constrained_maxent.reporting.style import (
 )
 from constrained_maxent.types import FloatArray, check_count
 
+SNAPSHOTS = (2.4, 4.8, 6.0, 7.2, 8.4, 9.6)
+"""The paper's times [s]."""
+REFERENCE_GREY = "#7F868D"
+
 ActionFunction = Callable[[Any], ArrayLike]
 """Actions ``(n, 2)`` for observations ``(n, 4)``."""
 
-REFERENCE_GREY = "#7F868D"
+
+def cartpole_strip_figure(
+    scene: CartpoleScene,
+    episodes: Mapping[str, ArrayLike],
+    *,
+    timestep: float,
+    times: Sequence[float] = SNAPSHOTS,
+    title: str | None = None,
+) -> Figure:
+    """Draw one row of snapshots for each policy, with the path of the pole's tip so far, colored by angular velocity.
+
+    Args:
+        scene: sizes of cart, pole and rail.
+        episodes: by policy, the states [x, ẋ, ω, ω̇] of one episode from its start on, ``(n_steps, 4)``; rows of NaN
+            where it ended early.
+        timestep: between them [s].
+        times: of the snapshots [s]. A snapshot past an episode's end stays empty.
+        title: above the figure.
+
+    Raises:
+        InvalidData: no episode or no time, or states of another shape.
+    """
+    rows = {
+        name: episodes_of(f"episodes[{name!r}]", np.asarray(states)[None], 4)[0] for name, states in episodes.items()
+    }
+    if not rows or not len(times):
+        raise InvalidData("There is nothing to draw: give at least one episode and one time.")
+    norm = scene.tracer_norm(np.concatenate(list(rows.values())))
+    left, right, bottom, top = scene.frame
+    width = 2.2
+    height = width * (top - bottom) / (right - left)
+    figure = blank_figure(width * len(times) + 0.4, (height + 0.08) * len(rows) + 0.95 + (0.2 if title else 0.0))
+    grid = figure.subplots(len(rows), len(times), squeeze=False)
+    for (name, states), line in zip(rows.items(), grid, strict=True):
+        line[0].set_ylabel(name, fontsize=9, parse_math=False)
+        for time, axes in zip(times, line, strict=True):
+            if axes in grid[0]:
+                axes.set_title(f"t = {time:g} s", fontsize=9)
+            move, trace = scene.draw(axes), scene.draw_tracer(axes, norm)
+            step = round(time / timestep)
+            if step < len(states) and np.isfinite(states[step]).all():
+                move(states[step])
+                trace(states[: step + 1])
+            else:
+                for artist in [*axes.lines, *axes.patches]:
+                    artist.set_visible(False)
+                axes.text(0.5, 0.5, "ended", transform=axes.transAxes, ha="center", va="center", color=GREY)
+    colors = ScalarMappable(norm, ON_LIGHT)
+    color_bar(figure, colors, grid, scene.tracer_label, location="bottom", aspect=50, shrink=0.4, pad=0.02)
+    if title is not None:
+        figure.suptitle(title, fontsize=10, color=INK)
+    return figure
+
+
+def cartpole_motion_figure(
+    policies: Mapping[str, ArrayLike], *, timestep: float, slider_limit: float, title: str | None = None
+) -> Figure:
+    """Draw mean and standard deviation over episodes of cart position and pole angle, one column for each policy.
+
+    The angle is that from upright, |ω| in [0, π]: the mean of ω itself, of +π and −π, would put a hanging pole upright.
+
+    Args:
+        policies: by name, the states [x, ẋ, ω, ω̇], ``(n_episodes, n_steps, 4)``; NaN where an episode ended early.
+        timestep: between them [s].
+        slider_limit: where the cost begins [m], drawn on both sides.
+        title: above the figure.
+
+    Raises:
+        InvalidData: no policy, or states of another shape.
+    """
+    tables = {name: episodes_of(f"policies[{name!r}]", states, 4) for name, states in policies.items()}
+    if not tables:
+        raise InvalidData("There is nothing to draw: give at least one policy.")
+
+    def row(ylabel: str, values: Mapping[str, FloatArray], lines: Mapping[str, Sequence[float]]) -> list[Panel]:
+        return [
+            Panel(
+                [Curve("mean ± standard deviation over episodes", timestep * np.arange(table.shape[1]), table)],
+                title=name if lines else "",
+                xlabel="" if lines else "time [s]",
+                ylabel="" if index else ylabel,
+                lines=lines,
+            )
+            for index, (name, table) in enumerate(values.items())
+        ]
+
+    positions = {name: table[..., 0] for name, table in tables.items()}
+    angles = {name: np.abs(table[..., 2]) for name, table in tables.items()}
+    panels = [
+        row("cart position x [m]", positions, {"slider limit": (-slider_limit, slider_limit)}),
+        row("angle from upright |ω| [rad]", angles, {}),
+    ]
+    figure = curves_figure(panels, title=title)
+    above, below = figure.axes[: len(tables)], figure.axes[len(tables) :]
+    reach = max(abs(bound) for axes in above for bound in axes.get_ylim())
+    for axes in above:
+        axes.set_ylim(-reach, reach)
+    for axes in below:
+        axes.set_ylim(0.0, 1.02 * np.pi)
+        axes.set_yticks([0.0, np.pi / 2, np.pi], ["0 (up)", "π/2", "π (down)"])
+    return figure
 
 
 def visit_maps_figure(
@@ -50,38 +157,23 @@ def visit_maps_figure(
         InvalidData: no policy, states of another shape, or no visit on the table.
     """
     bins = check_count("bins", bins)
-    shares = {
-        name: visit_shares(episodes_of(f"policies[{name!r}]", states, 4), scene.reach, bins)
-        for name, states in policies.items()
-    }
-    visited = np.concatenate([share[share > 0.0] for share in shares.values()]) if shares else np.zeros(0)
+    edges = np.linspace(-scene.reach, scene.reach, bins + 1)
+    tables = []
+    for name, states in policies.items():
+        places = episodes_of(f"policies[{name!r}]", states, 4)[..., :2].reshape(-1, 2)
+        places = places[np.isfinite(places).all(axis=1)]
+        counts = np.histogram2d(places[:, 0], places[:, 1], bins=[edges, edges])[0]
+        tables.append(np.ma.masked_equal(100.0 * (counts.T / max(len(places), 1)), 0.0))
+    visited = np.concatenate([table.compressed() for table in tables]) if tables else np.zeros(0)
     if not visited.size:
         raise InvalidData("There is nothing to draw: give at least one policy that was on the table.")
-    low, high = 100.0 * float(visited.min()), 100.0 * float(visited.max())
+    low, high = float(visited.min()), float(visited.max())
     norm = LogNorm(low, high if high > low else 10.0 * low)
-    figure, axes_row = _tables(scene, list(shares), title)
-    edges = np.linspace(-scene.reach, scene.reach, bins + 1)
-    mesh = None
-    for axes, share in zip(axes_row, shares.values(), strict=True):
-        table = np.ma.masked_equal(100.0 * share.T, 0.0)
+    figure, axes_row = _tables(scene, list(policies), title)
+    for axes, table in zip(axes_row, tables, strict=True):
         mesh = axes.pcolormesh(edges, edges, table, cmap=sequential_colors(), norm=norm, zorder=1, rasterized=True)
-    assert mesh is not None
     color_bar(figure, mesh, axes_row, "share of steps in a cell [%]", aspect=25, shrink=0.9, pad=0.02)
     return figure
-
-
-def visit_shares(states: FloatArray, reach: float, bins: int) -> FloatArray:
-    """Share of the steps in each cell of the table, ``(bins, bins)`` over x and y; steps beyond it are in no cell.
-
-    >>> visit_shares(np.array([[[-0.5, 0.5], [0.5, 0.5], [0.2, 0.9], [3.0, 0.0]]]), reach=1.0, bins=2)
-    array([[0.  , 0.25],
-           [0.  , 0.5 ]])
-    """
-    places = states[..., :2].reshape(-1, 2)
-    places = places[np.isfinite(places).all(axis=1)]
-    counts = np.histogram2d(places[:, 0], places[:, 1], bins=bins, range=[[-reach, reach], [-reach, reach]])[0]
-    shares: FloatArray = counts / max(len(places), 1)
-    return shares
 
 
 def action_arrows_figure(
@@ -156,7 +248,7 @@ def _tables(scene: PointMassScene, names: list[str], title: str | None) -> tuple
         axes.set_yticks([-0.2, 0.0, 0.2])
         axes.tick_params(labelsize=8)
         axes.spines[:].set_visible(False)
-        draw_table(axes, scene.reach, scene.target)
+        scene.draw_table(axes)
     axes_row[0].set_ylabel("y [m]", fontsize=9)
     if title is not None:
         figure.suptitle(title, fontsize=10)
