@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,19 +22,8 @@ WITHOUT_DISPLAY = (
 MAX_GEOMS = 4000
 
 
-@dataclass(frozen=True, eq=False)
-class Trace:
-    """A path in space.
-
-    Attributes:
-        points: ``(n, 3)`` [m].
-        colors: of the segments between them, red, green, blue and opacity in [0, 1], ``(n - 1, 4)``.
-        width: of the line [pixels].
-    """
-
-    points: FloatArray
-    colors: FloatArray
-    width: float
+Path = tuple[FloatArray, FloatArray, float]
+"""Points ``(n, 3)`` [m], red, green, blue and opacity of the segments ``(n - 1, 4)``, and a width [pixels]."""
 
 
 class MujocoPainter:
@@ -50,7 +38,7 @@ class MujocoPainter:
         self._gl: Any = None
         self._window: Any = None
 
-    def image(self, data: Any, *, trace: Trace | None = None) -> NDArray[np.uint8]:
+    def image(self, data: Any, *, path: Path | None = None) -> NDArray[np.uint8]:
         """Draw an ``mujoco.MjData``, with a path if one is given: uint8 (height, width, 3)."""
         if self._gl is None:
             self._gl, self._context = self._open()
@@ -64,13 +52,14 @@ class MujocoPainter:
         everything = mujoco.mjtCatBit.mjCAT_ALL.value
         mujoco.mjv_updateScene(self.model, data, self._options, None, self._camera, everything, self._scene)
         # Each light that casts shadows would draw a line once more, and twice as bright.
-        self._scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW.value] = trace is None
-        if trace is not None:
-            for start, end, color in zip(trace.points[:-1], trace.points[1:], trace.colors, strict=True):
+        self._scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW.value] = path is None
+        if path is not None:
+            points, colors, width = path
+            for start, end, color in zip(points[:-1], points[1:], colors, strict=True):
                 geom = self._scene.geoms[self._scene.ngeom]
                 line = mujoco.mjtGeom.mjGEOM_LINE.value  # a tenth of the time of tubes, where OpenGL runs on the CPU
                 mujoco.mjv_initGeom(geom, line, np.zeros(3), np.zeros(3), np.zeros(9), color.astype(np.float32))
-                mujoco.mjv_connector(geom, line, trace.width, start, end)
+                mujoco.mjv_connector(geom, line, width, start, end)
                 self._scene.ngeom += 1
         viewport = mujoco.MjrRect(0, 0, self.width, self.height)
         upside_down = np.empty((self.height, self.width, 3), dtype=np.uint8)

@@ -31,6 +31,8 @@ from constrained_maxent.types import FloatArray, check_count
 
 SNAPSHOTS = (2.4, 4.8, 6.0, 7.2, 8.4, 9.6)
 """The paper's times [s]."""
+N_PATHS = 8
+"""The paper's number of trajectories."""
 REFERENCE_GREY = "#7F868D"
 
 ActionFunction = Callable[[Any], ArrayLike]
@@ -59,7 +61,7 @@ def cartpole_strip_figure(
         InvalidData: no episode or no time, or states of another shape.
     """
     rows = {
-        name: episodes_of(f"episodes[{name!r}]", np.asarray(states)[None], 4)[0] for name, states in episodes.items()
+        name: episodes_of(f"episodes[{name!r}]", np.expand_dims(states, 0), 4)[0] for name, states in episodes.items()
     }
     if not rows or not len(times):
         raise InvalidData("There is nothing to draw: give at least one episode and one time.")
@@ -181,11 +183,10 @@ def action_arrows_figure(
     policies: Mapping[str, tuple[ArrayLike, ArrayLike]],
     *,
     reference: ActionFunction | None = None,
-    n_starts: int = 8,
     every: int = 25,
     title: str | None = None,
 ) -> Figure:
-    """Draw trajectories with the policy's actions as arrows, and what a reference would do there in gray.
+    """Draw the first 8 trajectories with the policy's actions as arrows, and in gray what a reference would do there.
 
     An arrow of the greatest action along one axis is a tenth of the table's half side long.
 
@@ -194,21 +195,20 @@ def action_arrows_figure(
         policies: by name, states [x, y, ẋ, ẏ] ``(n_episodes, n_steps, 4)`` and the actions taken there
             ``(n_episodes, n_steps, 2)``; NaN where an episode ended early.
         reference: actions for observations, which are the states in float32.
-        n_starts: episodes to draw, the first ones.
         every: steps from one arrow to the next.
         title: above the figure.
 
     Raises:
-        InvalidSetting: ``n_starts`` or ``every`` below 1.
+        InvalidSetting: ``every`` below 1.
         InvalidData: no policy, or arrays of other shapes, the reference's among them.
     """
-    n_starts, every = check_count("n_starts", n_starts), check_count("every", every)
+    every = check_count("every", every)
     if not policies:
         raise InvalidData("There is nothing to draw: give at least one policy.")
     figure, axes_row = _tables(scene, list(policies), title)
     for axes, (name, (given_states, given_actions)) in zip(axes_row, policies.items(), strict=True):
-        states = episodes_of(f"policies[{name!r}]'s states", given_states, 4)[:n_starts]
-        actions = episodes_of(f"policies[{name!r}]'s actions", given_actions, 2)[:n_starts]
+        states = episodes_of(f"policies[{name!r}]'s states", given_states, 4)[:N_PATHS]
+        actions = episodes_of(f"policies[{name!r}]'s actions", given_actions, 2)[:N_PATHS]
         if states.shape[:2] != actions.shape[:2]:
             raise InvalidData(
                 f"policies[{name!r}] has states of shape {states.shape} and actions of shape {actions.shape}: "
@@ -259,6 +259,11 @@ def _push_arrows(
     axes: Axes, scene: PointMassScene, places: FloatArray, actions: FloatArray, color: str, gid: str
 ) -> None:
     length = 0.1 * scene.reach
-    heads = {"headwidth": 5.0, "headlength": 5.0, "headaxislength": 4.5}
-    order = 4 if gid == "policy" else 3
-    draw_arrows(axes, places[:, :2], length * actions, gid=gid, width=0.04 * length, color=color, zorder=order, **heads)
+    look = {
+        "color": color,
+        "zorder": 4 if gid == "policy" else 3,
+        "headwidth": 5,
+        "headlength": 5,
+        "headaxislength": 4.5,
+    }
+    draw_arrows(axes, places[:, :2], length * actions, gid=gid, width=0.04 * length, **look)

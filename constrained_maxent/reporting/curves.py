@@ -15,7 +15,7 @@ from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValu
 from constrained_maxent.reporting.style import GREY, INK, blank_figure
 from constrained_maxent.types import FloatArray
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Colors of curves, by Okabe and Ito, which color-blind people can tell apart."""
 DASHES = ("-", "--", ":")
 """Line styles: the first six curves are solid, the next six dashed."""
@@ -25,12 +25,9 @@ LINES = ("--", ":", "-.", (0, (8, 2)), (0, (1, 4)), (0, (4, 4)))
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One setting.
+    """One setting over ``x`` ``(n,)``: ``values`` of every seed, ``(n_seeds, n)``, where NaN leaves a gap.
 
-    Attributes:
-        label: in the legend; the same label has the same color in every panel.
-        x: ``(n,)``.
-        values: of every seed, ``(n_seeds, n)``; NaN leaves a gap.
+    The same ``label`` has the same color in every panel.
     """
 
     label: str
@@ -76,17 +73,18 @@ def curves_figure(panels: Sequence[Sequence[Panel]], *, band: Band = "deviation"
         raise InvalidSetting(f"band={band!r} must be one of {', '.join(get_args(Band))}.")
     if not panels or not panels[0] or len({len(row) for row in panels}) > 1:
         raise InvalidData("panels must be rows of equal length, with at least one panel.")
-    labels = list(dict.fromkeys(curve.label for row in panels for panel in row for curve in panel.curves))
-    names = list(dict.fromkeys(name for row in panels for panel in row for name in panel.lines))
+    every = [panel for row in panels for panel in row]
+    labels = list(dict.fromkeys(curve.label for panel in every for curve in panel.curves))
+    names = list(dict.fromkeys(name for panel in every for name in panel.lines))
     n_rows, n_columns = len(panels), len(panels[0])
     figure = blank_figure(max(3.1 * n_columns, 5.0), 2.5 * n_rows + 0.8)
     grid = figure.subplots(n_rows, n_columns, squeeze=False)
     handles = {}
-    for axes, panel in zip(grid.reshape(-1), [panel for row in panels for panel in row], strict=True):
+    for axes, panel in zip(grid.reshape(-1), every, strict=True):
         for curve in panel.curves:
             number = labels.index(curve.label)
-            color = COLOURS[number % len(COLOURS)]
-            dashes = DASHES[number // len(COLOURS) % len(DASHES)]
+            color = COLORS[number % len(COLORS)]
+            dashes = DASHES[number // len(COLORS) % len(DASHES)]
             x, mean, half = _moments(curve, band)
             axes.fill_between(x, mean - half, mean + half, color=color, alpha=0.2, linewidth=0)
             if band == "runs":
@@ -109,12 +107,9 @@ def curves_figure(panels: Sequence[Sequence[Panel]], *, band: Band = "deviation"
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", color=GREY, linewidth=0.5, alpha=0.5)
         axes.tick_params(labelsize=8)
-    shown = {name: handles[name] for name in [*labels, *names]}
-    if shown:
+    if shown := [handles[name] for name in [*labels, *names]]:
         columns = min(len(shown), max(2, n_columns + 1))
-        figure.legend(
-            list(shown.values()), list(shown), loc="outside lower center", ncols=columns, frameon=False, fontsize=8
-        )
+        figure.legend(handles=shown, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
     if title is not None:
         figure.suptitle(title, fontsize=10)
     return figure

@@ -14,9 +14,6 @@ from constrained_maxent.errors import InvalidData, NonFiniteValue
 from constrained_maxent.reporting.style import BLUE, GREEN, GREY, PALE_BLUE, VERMILLION, blank_figure
 from constrained_maxent.types import FloatArray, as_array, require_finite
 
-# Curves are thinned to this many points: a page is a few thousand dots wide.
-MAX_POINTS = 5_000
-
 
 def training_figure(
     iterations: ArrayLike,
@@ -32,8 +29,7 @@ def training_figure(
 ) -> Figure:
     """Draw a training: the entropy above, where it is known, and one panel for each constraint with its limit.
 
-    Sampled estimates are thin and pale, exact values strong. NaN and infinite values leave gaps. Curves of more than
-    5,000 points are drawn by the smallest and largest value of short stretches, so no spike is lost.
+    Sampled estimates are thin and pale, exact values strong. NaN and infinite values leave gaps.
 
     Args:
         iterations: of the estimates, ``(n,)``.
@@ -55,10 +51,8 @@ def training_figure(
     estimate = None if objective is None else _series("objective", objective, x)
     exact = None if exact_objective is None else _series("exact_objective", exact_objective, exact_x)
     estimates = {name: _series(f"constraints[{name!r}]", values, x) for name, values in constraints.items()}
-    exacts = {
-        name: _series(f"exact_constraints[{name!r}]", values, exact_x)
-        for name, values in (exact_constraints or {}).items()
-    }
+    given = (exact_constraints or {}).items()
+    exacts = {name: _series(f"exact_constraints[{name!r}]", values, exact_x) for name, values in given}
     names = list(dict.fromkeys([*estimates, *exacts]))
     if set(names) != set(limits):
         raise InvalidData(f"limits has the names {sorted(limits)}, the constraints {sorted(names)}: give each a limit.")
@@ -121,29 +115,12 @@ def _draw_curves(
 def _draw_curve(panel: Axes, x: FloatArray, y: FloatArray | None, color: str, width: float, label: str) -> None:
     if y is None:
         return
-    x, y = _thin(x, y)
     # A point between gaps has no line to show it.
     known = np.concatenate([[False], np.isfinite(y), [False]])
     alone = np.flatnonzero(known[1:-1] & ~known[:-2] & ~known[2:]).tolist()
     (line,) = panel.plot(x, y, color=color, linewidth=width, label=label, solid_joinstyle="round")
     if alone:
         line.set(marker="o", markersize=2.0 + 2.0 * width, markevery=alone)
-
-
-def _thin(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """At most ``MAX_POINTS`` of the points: the ends, and the extremes of equally long stretches."""
-    if x.size <= MAX_POINTS:
-        return x, y
-    length = -(-x.size // (MAX_POINTS // 2 - 1))
-    n_stretches = -(-x.size // length)
-    padded = np.full(n_stretches * length, np.nan)
-    padded[: y.size] = y
-    stretches = padded.reshape(n_stretches, length)
-    lowest = np.argmin(np.where(np.isnan(stretches), np.inf, stretches), axis=1)
-    highest = np.argmax(np.where(np.isnan(stretches), -np.inf, stretches), axis=1)
-    first = np.arange(n_stretches) * length
-    kept = np.unique(np.concatenate([[0], first + lowest, first + highest, [x.size - 1]]))
-    return x[kept], y[kept]
 
 
 def _style_panels(panels: list[Axes]) -> None:
@@ -157,16 +134,14 @@ def _style_panels(panels: list[Axes]) -> None:
         panel.yaxis.set_major_locator(MaxNLocator(nbins=5 if index else 6))
         # The curves are explained once, every line that belongs to one panel in that panel; above it, so that nothing
         # is hidden.
-        handles, labels = panel.get_legend_handles_labels()
-        entries = [
-            (handle, label)
-            for handle, label in zip(handles, labels, strict=True)
-            if index == 0 or label not in ("sampled estimate", "exact")
-        ]
+        entries = {str(line.get_label()): line for line in panel.lines}
+        if index:
+            entries = {label: line for label, line in entries.items() if label not in ("sampled estimate", "exact")}
         # Widths at this font size [inches]; columns of the widest entries must fit beside each other.
-        widths = sorted((0.55 + 0.07 * len(label) for _, label in entries), reverse=True)
+        widths = sorted((0.55 + 0.07 * len(label) for label in entries), reverse=True)
         panel.legend(
-            *zip(*entries, strict=True),
+            entries.values(),
+            entries.keys(),
             loc="lower right",
             bbox_to_anchor=(1.0, 1.0),
             ncols=max([1, *(n for n in (2, 3, 4) if sum(widths[:n]) <= 6.4)]),

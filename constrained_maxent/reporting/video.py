@@ -38,9 +38,9 @@ class MujocoFrames:
     def __init__(self, scene: Scene, norm: Normalize) -> None:
         # Imported late, as Matplotlib draws where there is no MuJoCo.
         from constrained_maxent.envs.mujoco_model import mujoco
-        from constrained_maxent.envs.mujoco_painter import MujocoPainter, Trace
+        from constrained_maxent.envs.mujoco_painter import MujocoPainter
 
-        self._scene, self._norm, self._mujoco, self._trace = scene, norm, mujoco, Trace
+        self._scene, self._norm, self._mujoco = scene, norm, mujoco
         self._data = mujoco.MjData(scene.model)
         self._painter = MujocoPainter(scene.model, *scene.image_size)
         self._painter.image(self._data)  # whether it can is only known by trying
@@ -51,8 +51,7 @@ class MujocoFrames:
         data.qpos[:] = scene.qpos(states[-1:])[0]
         self._mujoco.mj_forward(scene.model, data)
         colors = np.asarray(ON_DARK(self._norm(scene.tracer_values(states)[1:])), dtype=np.float64)
-        width = TRACE_WIDTH * scene.image_size[1]
-        return self._painter.image(data, trace=self._trace(scene.traced(states), colors, width))
+        return self._painter.image(data, path=(scene.traced(states), colors, TRACE_WIDTH * scene.image_size[1]))
 
     def close(self) -> None:
         """Free what belongs to OpenGL."""
@@ -105,11 +104,7 @@ def film(
         frames: what draws them.
         episodes: states from the start on, ``(n_steps, n_state)`` each.
         timestep: between states [s].
-        seconds: length of the film; it ends earlier with the last episode.
-        fps: images for each second.
-
-    Raises:
-        InvalidSetting: fps or seconds out of range.
+        seconds, fps: length and images for each second, see ``number_of_frames``; the last episode's end is the film's.
     """
     ends = np.cumsum([len(states) for states in episodes])
     starts = ends - [len(states) for states in episodes]
