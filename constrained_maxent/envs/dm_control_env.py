@@ -19,14 +19,12 @@ from constrained_maxent.envs.mujoco_model import (
     StartFunction,
     StateFunction,
     checked_controls,
-    checked_state,
     control_space,
-    frame_rate,
+    given_state,
     horizon_steps,
     unusable,
 )
 from constrained_maxent.envs.mujoco_painter import MujocoPainter
-from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.types import FloatArray, check_count
 
 try:
@@ -63,7 +61,6 @@ class DmControlEnv(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
 
     Attributes:
         horizon: steps after which an episode is truncated, or ``None``.
-        physics_errors: number of steps so far in which the simulation became unstable.
 
     Raises:
         InvalidSetting: an argument or an action makes no sense.
@@ -94,10 +91,9 @@ class DmControlEnv(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
         self.timestep = physics.timestep() * self.frame_skip
         self.horizon = horizon_steps(time_limit, self.timestep)
         self.render_mode = render_mode
-        self.metadata = {**self.metadata, "render_fps": frame_rate(self.timestep)}
+        self.metadata = {**self.metadata, "render_fps": max(1, round(1.0 / self.timestep))}
         self.observation_space: gym.spaces.Box = observation_space  # type: ignore[assignment]
         self.action_space: gym.spaces.Box = control_space(physics)  # type: ignore[assignment]
-        self.physics_errors = 0
 
         self._start, self._cost, self._state = start, cost, state
         self._painter = MujocoPainter(physics.model.ptr, width=width, height=height)
@@ -118,15 +114,10 @@ class DmControlEnv(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
             The observation, and ``{"state": ...}``: no action, no cost.
         """
         super().reset(seed=seed)
-        given = options or {}
-        if ("qpos" in given) != ("qvel" in given):
-            raise InvalidSetting('A first state needs both options["qpos"] and options["qvel"].')
-        qpos, qvel = (given["qpos"], given["qvel"]) if "qpos" in given else self._start(self.np_random)
-        qpos = checked_state("qpos", qpos, (self.physics.model.nq,))
-        qvel = checked_state("qvel", qvel, (self.physics.model.nv,))
+        model, data = self.physics.model, self.physics.data
+        qpos, qvel = given_state(options, (model.nq,), (model.nv,)) or self._start(self.np_random)
         with self.physics.reset_context():
-            self.physics.data.qpos[:] = qpos
-            self.physics.data.qvel[:] = qvel
+            data.qpos[:], data.qvel[:] = qpos, qvel
         self._running = True
         self._elapsed = 0
         observation, state = self._observe()
@@ -153,7 +144,6 @@ class DmControlEnv(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
             self.physics.step(self.frame_skip)
             self.task.after_step(self.physics)
         except PhysicsError:
-            self.physics_errors += 1
             failed, reward = True, 0.0
             assert self._last is not None
             observation, state = self._last[0].copy(), self._last[1].copy()

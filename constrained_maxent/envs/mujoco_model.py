@@ -16,8 +16,6 @@ from numpy.typing import ArrayLike
 from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
 from constrained_maxent.types import FloatArray, as_array, is_number, require_finite
 
-INSTALL = 'run `pip install "mujoco>=3.3,<4" "dm_control>=1.0.30"`'
-
 
 def unusable(package: str, error: Exception) -> DependencyNotInstalled:
     """Why a package cannot be imported: it is missing, or it does not like the backend that MUJOCO_GL names."""
@@ -28,7 +26,8 @@ def unusable(package: str, error: Exception) -> DependencyNotInstalled:
             f"{package} cannot be imported with MUJOCO_GL={backend} ({type(error).__name__}: {error}): unset "
             "MUJOCO_GL, or set it to what is installed here, egl, glfw or osmesa; MUJOCO_GL=off does without OpenGL."
         )
-    return DependencyNotInstalled(f"{package} cannot be imported ({error}): {INSTALL}.")
+    install = 'run `pip install "mujoco>=3.3,<4" "dm_control>=1.0.30"`'
+    return DependencyNotInstalled(f"{package} cannot be imported ({error}): {install}.")
 
 
 try:
@@ -115,11 +114,6 @@ def horizon_steps(time_limit: float | None, timestep: float) -> int | None:
     return math.ceil(time_limit / timestep - 1e-6)
 
 
-def frame_rate(timestep: float) -> int:
-    """Pictures per second that show motion at its true speed."""
-    return max(1, round(1.0 / timestep))
-
-
 def checked_length(name: str, value: float) -> float:
     """A length; ``InvalidSetting`` if it is not positive and finite."""
     if not (is_number(value) and 0.0 < value < math.inf):
@@ -134,6 +128,18 @@ def checked_state(name: str, values: Any, shape: tuple[int, ...]) -> FloatArray:
         raise InvalidData(f"{name} must have shape {shape}, not {array.shape}.")
     require_finite(name, array)
     return array
+
+
+def given_state(
+    options: dict[str, Any] | None, qpos_shape: tuple[int, ...], qvel_shape: tuple[int, ...]
+) -> tuple[FloatArray, FloatArray] | None:
+    """The first state that ``reset(options=...)`` gives, checked; ``InvalidSetting`` for half of one."""
+    given = (options or {}).keys() & {"qpos", "qvel"}
+    if not options or not given:
+        return None
+    if len(given) == 1:
+        raise InvalidSetting('A first state needs both options["qpos"] and options["qvel"].')
+    return checked_state("qpos", options["qpos"], qpos_shape), checked_state("qvel", options["qvel"], qvel_shape)
 
 
 def checked_controls(actions: Any, shape: tuple[int, ...]) -> FloatArray:

@@ -22,9 +22,8 @@ from constrained_maxent.envs.mujoco_model import (
     StateFunction,
     TerminationFunction,
     checked_controls,
-    checked_state,
     control_space,
-    frame_rate,
+    given_state,
     horizon_steps,
     mujoco,
     positions_and_velocities,
@@ -45,9 +44,9 @@ class MujocoVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
 
     - ``cost`` ``(n,)``: of the states in which the actions were taken, also of an episode's last step;
     - ``state`` ``(n, dimensions)``, float64: the physical state that belongs to the observation, also after a reset;
-    - ``physics_error`` ``(n,)``, bool: the simulation became unstable in this step. It has no result: the episode is
-      truncated with reward 0 in the state that it was in, and ``physics_errors`` counts it. A tracker must not learn
-      from such a step. With same-step autoreset the flag is in ``final_info``, like the cost.
+    - ``physics_error`` ``(n,)``, bool: the simulation became unstable in this step, which nobody should learn from: the
+      episode is truncated with reward 0 in the state that it was in. With same-step autoreset the flag is in
+      ``final_info``, like the cost.
 
     Each copy draws from its own generator, seeded like a sub-environment of ``SyncVectorEnv``.
 
@@ -74,7 +73,6 @@ class MujocoVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
     Attributes:
         timestep: time that one step takes, frame skip included [s].
         horizon: steps after which an episode is truncated, or ``None``.
-        physics_errors: number of steps so far in which the simulation became unstable.
 
     Raises:
         InvalidSetting: an argument, an action or a reset mask makes no sense.
@@ -120,13 +118,12 @@ class MujocoVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
         self.metadata = {
             **self.metadata,
             "autoreset_mode": self.autoreset_mode,
-            "render_fps": frame_rate(self.timestep),
+            "render_fps": max(1, round(1.0 / self.timestep)),
         }
         self.single_observation_space = observation_space
         self.single_action_space = control_space(self._simulation.model)
         self.observation_space = batch_space(self.single_observation_space, n)
         self.action_space = batch_space(self.single_action_space, n)
-        self.physics_errors = 0
 
         self._observation, self._start, self._cost = observation, start, cost
         self._reward, self._terminated = reward, terminated
@@ -181,14 +178,13 @@ class MujocoVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
             All current observations, and infos with the ``state`` of the copies that were restarted.
         """
         mask = reset_mask(options, self.num_envs, started=self._started)
-        given = self._given_states(options)
+        given = given_state(options, (self.num_envs, self.model.nq), (self.num_envs, self.model.nv))
         self._seed_generators(seed, mask)
         self._restart(mask, given)
         if self._staggered_starts and self.horizon is not None and (options is None or "reset_mask" not in options):
             self._last_step -= np.arange(self.num_envs) * self.horizon // self.num_envs
         self._started = True
-        states = self._simulation.states()
-        observations, state = self._observe(states)
+        observations, state = self._observe(self._simulation.states())
         require_finite("The observations", observations)
         return observations, _entries({"state": state}, mask)
 
@@ -221,7 +217,6 @@ class MujocoVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
         if failed.any():
             failed &= ~resetting
             rewards[failed], terminated[failed], truncated[failed] = 0.0, False, True
-            self.physics_errors += int(np.count_nonzero(failed))
         reports["physics_error"] = failed
         if resetting.any():
             rewards[resetting], terminated[resetting], truncated[resetting] = 0.0, False, False
@@ -321,15 +316,6 @@ class MujocoVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
             "final_info": _entries(reports, self._ended),
             "_final_info": self._ended.copy(),
         }
-
-    def _given_states(self, options: dict[str, Any] | None) -> tuple[FloatArray, FloatArray] | None:
-        if options is None or ("qpos" not in options and "qvel" not in options):
-            return None
-        if not ("qpos" in options and "qvel" in options):
-            raise InvalidSetting('A first state needs both options["qpos"] and options["qvel"].')
-        sizes = {"qpos": int(self.model.nq), "qvel": int(self.model.nv)}
-        qpos, qvel = (checked_state(name, options[name], (self.num_envs, size)) for name, size in sizes.items())
-        return qpos, qvel
 
 
 def _column(name: str, values: ArrayLike, n: int, dtype: Any = np.float64) -> NDArray[Any]:

@@ -68,8 +68,8 @@ def cartpole_strip_figure(
     norm = scene.tracer_norm(np.concatenate(list(rows.values())))
     left, right, bottom, top = scene.frame
     width = 2.2
-    height = width * (top - bottom) / (right - left)
-    figure = blank_figure(width * len(times) + 0.4, (height + 0.08) * len(rows) + 0.95 + (0.2 if title else 0.0))
+    height = (width * (top - bottom) / (right - left) + 0.08) * len(rows) + 0.95 + (0.2 if title else 0.0)
+    figure = blank_figure(width * len(times) + 0.4, height, title)
     grid = figure.subplots(len(rows), len(times), squeeze=False)
     for (name, states), line in zip(rows.items(), grid, strict=True):
         line[0].set_ylabel(name, fontsize=9, parse_math=False)
@@ -87,8 +87,6 @@ def cartpole_strip_figure(
                 axes.text(0.5, 0.5, "ended", transform=axes.transAxes, ha="center", va="center", color=GREY)
     colors = ScalarMappable(norm, ON_LIGHT)
     color_bar(figure, colors, grid, scene.tracer_label, location="bottom", aspect=50, shrink=0.4, pad=0.02)
-    if title is not None:
-        figure.suptitle(title, fontsize=10, color=INK)
     return figure
 
 
@@ -112,25 +110,17 @@ def cartpole_motion_figure(
     if not tables:
         raise InvalidData("There is nothing to draw: give at least one policy.")
 
-    def row(ylabel: str, values: Mapping[str, FloatArray], lines: Mapping[str, Sequence[float]]) -> list[Panel]:
-        return [
-            Panel(
-                [Curve("mean ± standard deviation over episodes", timestep * np.arange(table.shape[1]), table)],
-                title=name if lines else "",
-                xlabel="" if lines else "time [s]",
-                ylabel="" if index else ylabel,
-                lines=lines,
-            )
-            for index, (name, table) in enumerate(values.items())
-        ]
-
-    positions = {name: table[..., 0] for name, table in tables.items()}
-    angles = {name: np.abs(table[..., 2]) for name, table in tables.items()}
-    panels = [
-        row("cart position x [m]", positions, {"slider limit": (-slider_limit, slider_limit)}),
-        row("angle from upright |ω| [rad]", angles, {}),
-    ]
-    figure = curves_figure(panels, title=title)
+    positions: list[Panel] = []
+    angles: list[Panel] = []
+    for name, table in tables.items():
+        x, angle, seconds = table[..., 0], np.abs(table[..., 2]), timestep * np.arange(table.shape[1])
+        label, is_first = "mean ± standard deviation over episodes", not positions
+        ylabel = "cart position x [m]" if is_first else ""
+        lines = {"slider limit": (-slider_limit, slider_limit)}
+        positions.append(Panel([Curve(label, seconds, x)], title=name, ylabel=ylabel, lines=lines))
+        ylabel = "angle from upright |ω| [rad]" if is_first else ""
+        angles.append(Panel([Curve(label, seconds, angle)], xlabel="time [s]", ylabel=ylabel))
+    figure = curves_figure([positions, angles], title=title)
     above, below = figure.axes[: len(tables)], figure.axes[len(tables) :]
     reach = max(abs(bound) for axes in above for bound in axes.get_ylim())
     for axes in above:
@@ -237,21 +227,18 @@ def action_arrows_figure(
 
 def _tables(scene: PointMassScene, names: list[str], title: str | None) -> tuple[Figure, list[Axes]]:
     """Empty tables beside each other."""
-    figure = blank_figure(3.4 * len(names) + 0.9, 4.0 + (0.3 if title else 0.0))
+    figure = blank_figure(3.4 * len(names) + 0.9, 4.0 + (0.3 if title else 0.0), title)
     axes_row: list[Axes] = list(figure.subplots(1, len(names), squeeze=False, sharey=True)[0])
     edge = 1.03 * scene.reach
     for axes, name in zip(axes_row, names, strict=True):
-        axes.set(xlim=(-edge, edge), ylim=(-edge, edge), aspect="equal")
+        ticks = [-0.2, 0.0, 0.2]
+        axes.set(xlim=(-edge, edge), ylim=(-edge, edge), aspect="equal", xticks=ticks, yticks=ticks)
         axes.set_title(name, fontsize=9, parse_math=False)
         axes.set_xlabel("x [m]", fontsize=9)
-        axes.set_xticks([-0.2, 0.0, 0.2])
-        axes.set_yticks([-0.2, 0.0, 0.2])
         axes.tick_params(labelsize=8)
         axes.spines[:].set_visible(False)
         scene.draw_table(axes)
     axes_row[0].set_ylabel("y [m]", fontsize=9)
-    if title is not None:
-        figure.suptitle(title, fontsize=10)
     return figure, axes_row
 
 

@@ -77,7 +77,7 @@ def curves_figure(panels: Sequence[Sequence[Panel]], *, band: Band = "deviation"
     labels = list(dict.fromkeys(curve.label for panel in every for curve in panel.curves))
     names = list(dict.fromkeys(name for panel in every for name in panel.lines))
     n_rows, n_columns = len(panels), len(panels[0])
-    figure = blank_figure(max(3.1 * n_columns, 5.0), 2.5 * n_rows + 0.8)
+    figure = blank_figure(max(3.1 * n_columns, 5.0), 2.5 * n_rows + 0.8, title)
     grid = figure.subplots(n_rows, n_columns, squeeze=False)
     handles = {}
     for axes, panel in zip(grid.reshape(-1), every, strict=True):
@@ -110,8 +110,6 @@ def curves_figure(panels: Sequence[Sequence[Panel]], *, band: Band = "deviation"
     if shown := [handles[name] for name in [*labels, *names]]:
         columns = min(len(shown), max(2, n_columns + 1))
         figure.legend(handles=shown, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
-    if title is not None:
-        figure.suptitle(title, fontsize=10)
     return figure
 
 

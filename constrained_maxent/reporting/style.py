@@ -23,10 +23,12 @@ DPI = 150
 BLUE, PALE_BLUE, VERMILLION, GREEN, GREY, INK = "#0072B2", "#97C6E6", "#D55E00", "#009E73", "#B8BEC4", "#1B2A38"
 
 
-def blank_figure(width: float, height: float) -> Figure:
-    """An empty figure [inches] that no window and no global list knows of."""
+def blank_figure(width: float, height: float, title: str | None = None) -> Figure:
+    """A figure [inches] with nothing but a title, that no window and no global list knows of."""
     figure = Figure(figsize=(width, height), dpi=DPI, layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
+    if title is not None:
+        figure.suptitle(title, fontsize=10, color=INK)
     return figure
 
 

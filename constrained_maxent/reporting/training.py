@@ -65,7 +65,7 @@ def training_figure(
     if not heights:
         raise InvalidData("There is nothing to draw: give objective, exact_objective, references or a constraint.")
 
-    figure = blank_figure(7.0, 0.6 + sum(heights))
+    figure = blank_figure(7.0, 0.6 + sum(heights), title)
     grid = figure.subplots(len(heights), sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights})
     panels: list[Axes] = list(grid[:, 0])
     if has_entropy:
@@ -84,8 +84,6 @@ def training_figure(
     if everywhere.size and np.ptp(everywhere) == 0.0:
         panels[-1].set_xlim(everywhere[0] - 1.0, everywhere[0] + 1.0)
     figure.align_ylabels(panels)
-    if title is not None:
-        figure.suptitle(title, fontsize=11)
     return figure
 
 

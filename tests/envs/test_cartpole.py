@@ -184,7 +184,6 @@ class TestPhysicsErrors:
         assert report["cost"] == 0.25
         assert after.tolist() == observation.tolist()
         assert report["state"].tolist() == info["state"].tolist()
-        assert env.physics_errors == 1
         with pytest.raises(ResetNeeded):
             env.step(PUSH)
         env.reset(seed=0)
