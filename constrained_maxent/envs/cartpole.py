@@ -38,8 +38,7 @@ class SafeCartpole(DmControlEnv):
       ``margin``, |x| − slider_limit, of the same state;
     - ``state``, float64: :math:`[x, \dot x, \omega, \dot\omega]` of the state that was reached, with ω in (−π, π]; also
       after ``reset``;
-    - ``physics_error``: the simulation became unstable, see
-      :class:`~constrained_maxent.envs.dm_control_env.DmControlEnv`.
+    - ``physics_error``: the simulation became unstable, as in :class:`~constrained_maxent.envs.MujocoVectorEnv`.
 
     Args:
         slider_limit: where the cost begins [m]. dm_control's rail lets a careless cart reach 2.08 at most.
@@ -50,7 +49,7 @@ class SafeCartpole(DmControlEnv):
         width, height: of images [pixels].
 
     Raises:
-        InvalidSetting, NonFiniteValue, gymnasium.error.ResetNeeded: as in ``DmControlEnv``.
+        InvalidSetting, NonFiniteValue, gymnasium.error.ResetNeeded: see ``DmControlEnv``.
 
     >>> env = SafeCartpole(slider_limit=1.0)
     >>> observation, info = env.reset(options={"qpos": [1.5, np.pi], "qvel": [0.0, 0.0]})

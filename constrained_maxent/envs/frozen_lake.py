@@ -125,16 +125,11 @@ class SafeFrozenLake(toy_text.FrozenLakeEnv):
 
     def _tables(self, hole_cost: float, base_cost: float) -> LakeTables:
         tiles = self.desc.ravel()
-        n_outcomes = max(len(outcomes) for actions in self.P.values() for outcomes in actions.values())
+        successors = [[[outcome[1] for outcome in outcomes] for outcomes in row.values()] for row in self.P.values()]
+        n_outcomes = max(len(states) for row in successors for states in row)
         return LakeTables(
             # Terminal states have a single outcome, themselves; `resize` repeats it.
-            successors=np.array(
-                [
-                    [np.resize([next_state for _, next_state, *_ in outcomes], n_outcomes) for outcomes in row.values()]
-                    for row in self.P.values()
-                ],
-                dtype=np.int64,
-            ),
+            successors=np.array([[np.resize(states, n_outcomes) for states in row] for row in successors], np.int64),
             costs=np.where(tiles == b"H", float(hole_cost), float(base_cost)),
             rewards=np.where(tiles == b"G", 1.0, 0.0),
             terminal=tiles == b"G",
@@ -213,17 +208,11 @@ def _rows(desc: Sequence[str] | None, map_name: str) -> list[str]:
         rows = [] if isinstance(desc, str) else ["".join(row) for row in desc]
     except TypeError:
         rows = []
-    if not rows or not rows[0]:
-        raise InvalidSetting(f'desc={desc!r} must be a list of rows, such as ["SF", "HG"].')
-    if any(len(row) != len(rows[0]) for row in rows):
-        raise InvalidSetting(f"The rows of desc must be equally long, not {[len(row) for row in rows]}.")
-    if len(rows[0]) < 2:
-        # Toy-text's array of letters loses a dimension there.
-        raise InvalidSetting("desc must be at least two tiles wide: lay a corridor along a row.")
-    if unknown := set("".join(rows)) - set("SFHG"):
+    # Where rows are one tile wide, toy-text's array of letters loses a dimension.
+    widths, tiles = set(map(len, rows)), set("".join(rows))
+    if len(widths) != 1 or min(widths) < 2 or not {"S"} <= tiles <= set("SFHG"):
         raise InvalidSetting(
-            f"desc may hold the letters S, F, H and G only, not {', '.join(map(repr, sorted(unknown)))}."
+            f'desc={desc!r} must be a list of rows, such as ["SF", "HG"]: equally long, at least two tiles wide, of '
+            "the letters S, F, H and G, with at least one S, the tile where episodes start."
         )
-    if "S" not in "".join(rows):
-        raise InvalidSetting("desc must hold at least one S, the tile where episodes start.")
     return rows

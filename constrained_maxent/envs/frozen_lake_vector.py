@@ -70,10 +70,8 @@ class SafeFrozenLakeVector(VectorEnv[NDArray[np.int64], ArrayLike, NDArray[Any]]
             render_mode=render_mode,
         )
         self.horizon = horizon
-        self.desc = self._lake.desc
-        self.P = self._lake.P
-        self.initial_state_distrib = self._lake.initial_state_distrib
-        self.cost_tables = self._lake.cost_tables
+        self.desc, self.cost_tables = self._lake.desc, self._lake.cost_tables
+        self.P, self.initial_state_distrib = self._lake.P, self._lake.initial_state_distrib
         self.render_mode = render_mode
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.single_observation_space = self._lake.observation_space
@@ -116,11 +114,21 @@ class SafeFrozenLakeVector(VectorEnv[NDArray[np.int64], ArrayLike, NDArray[Any]]
         Returns:
             Next states int64, rewards float64, terminated and truncated bool, each (num_envs,), and infos.
         """
-        moves = self._checked(actions)
+        require_running(self._ended, started=self._started, mode=self.autoreset_mode)
+        moves = np.asarray(actions)
+        if moves.shape != (self.num_envs,) or moves.dtype.kind not in "iu" or moves.min() < 0 or moves.max() > 3:
+            raise InvalidSetting(
+                f"actions must be {self.num_envs} whole numbers, shape ({self.num_envs},): "
+                f"0 left, 1 down, 2 right, 3 up; not {actions!r}."
+            )
+        self._last_actions = moves.astype(np.int64)
         tables = self._lake.tables
         costs = tables.costs.take(self._states)
-        self._states = self._successors(moves)
-        self._last_actions = moves
+        _, n_actions, n_outcomes = tables.successors.shape
+        cells = (self._states * n_actions + self._last_actions) * n_outcomes
+        if n_outcomes > 1:
+            cells += self.np_random.integers(n_outcomes, size=self.num_envs)
+        self._states = tables.successors.take(cells)
         self._elapsed += 1
         rewards = tables.rewards.take(self._states)
         terminated = tables.terminal.take(self._states)
@@ -156,14 +164,6 @@ class SafeFrozenLakeVector(VectorEnv[NDArray[np.int64], ArrayLike, NDArray[Any]]
         if hasattr(self, "_lake"):  # Gymnasium closes even what its constructor refused to make
             self._lake.close()  # type: ignore[no-untyped-call]
 
-    def _successors(self, moves: NDArray[np.int64]) -> NDArray[np.int64]:
-        _, n_actions, n_outcomes = self._lake.tables.successors.shape
-        cells = (self._states * n_actions + moves) * n_outcomes
-        if n_outcomes > 1:
-            cells += self.np_random.integers(n_outcomes, size=self.num_envs)
-        states: NDArray[np.int64] = self._lake.tables.successors.take(cells)
-        return states
-
     def _restart(self, mask: NDArray[np.bool_]) -> None:
         starts = self._lake.tables.starts
         copies = np.flatnonzero(mask)
@@ -185,13 +185,3 @@ class SafeFrozenLakeVector(VectorEnv[NDArray[np.int64], ArrayLike, NDArray[Any]]
             "cost": np.where(ended, 0.0, costs),
             "_cost": ~ended,
         }
-
-    def _checked(self, actions: ArrayLike) -> NDArray[np.int64]:
-        require_running(self._ended, started=self._started, mode=self.autoreset_mode)
-        moves = np.asarray(actions)
-        if moves.shape != (self.num_envs,) or moves.dtype.kind not in "iu" or moves.min() < 0 or moves.max() > 3:
-            raise InvalidSetting(
-                f"actions must be {self.num_envs} whole numbers, shape ({self.num_envs},): "
-                f"0 left, 1 down, 2 right, 3 up; not {actions!r}."
-            )
-        return moves.astype(np.int64)

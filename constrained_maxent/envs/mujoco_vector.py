@@ -115,14 +115,11 @@ class MujocoVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
             raise InvalidSetting("staggered_starts=True spreads the copies over the episode: give a time_limit.")
         self.num_envs = n = self._simulation.n
         self.render_mode = render_mode
-        self.metadata = {
-            **self.metadata,
-            "autoreset_mode": self.autoreset_mode,
-            "render_fps": max(1, round(1.0 / self.timestep)),
-        }
+        fps = max(1, round(1.0 / self.timestep))
+        self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode, "render_fps": fps}
         self.single_observation_space = observation_space
         self.single_action_space = control_space(self._simulation.model)
-        self.observation_space = batch_space(self.single_observation_space, n)
+        self.observation_space = batch_space(observation_space, n)
         self.action_space = batch_space(self.single_action_space, n)
 
         self._observation, self._start, self._cost = observation, start, cost
@@ -160,7 +157,7 @@ class MujocoVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
 
     @property
     def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
-        """The seed of each of them."""
+        """The seed of each copy's generator."""
         self._seed_generators(None)
         return tuple(self._seeds)
 
@@ -227,8 +224,15 @@ class MujocoVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
         observations, state = self._observe(after)
         every = np.ones(n, dtype=np.bool_)
         if self.autoreset_mode is AutoresetMode.SAME_STEP and ended.any():
-            infos = self._final_infos(observations, reports | {"state": state.copy()})
-            copies = np.flatnonzero(ended)
+            copies, final_obs = np.flatnonzero(ended), np.full(n, None, dtype=object)
+            for i in copies.tolist():
+                final_obs[i] = observations[i].copy()
+            infos = {
+                "final_obs": final_obs,
+                "_final_obs": ended.copy(),
+                "final_info": _entries(reports | {"state": state.copy()}, ended),
+                "_final_info": ended.copy(),
+            }
             self._restart(ended)
             observations[copies], state[copies] = self._observe(simulation.states(copies))
             infos |= _entries(reports, ~ended) | _entries({"state": state}, every)
@@ -291,11 +295,11 @@ class MujocoVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
 
     def _seed_generators(self, seed: int | Sequence[int | None] | None, mask: NDArray[np.bool_] | None = None) -> None:
         n = self.num_envs
-        seeds: list[int | None]
+        seeds: list[int | None] = [None] * n
         if isinstance(seed, (int, np.integer)):
             seeds = [int(seed) + i for i in range(n)]
-        else:
-            seeds = [None] * n if seed is None else list(seed)
+        elif seed is not None:
+            seeds = list(seed)
         if len(seeds) != n:
             raise InvalidSetting(f"seed must be one int or a list of {n}, not of {len(seeds)}.")
         if not self._generators:
@@ -304,18 +308,6 @@ class MujocoVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
         for i, own in enumerate(seeds):
             if own is not None and (mask is None or mask[i]):
                 self._generators[i], self._seeds[i] = seeding.np_random(own)
-
-    def _final_infos(self, observations: NDArray[Any], reports: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
-        """What is known of the copies whose episodes end in this step, before new ones start in it."""
-        final_obs = np.full(self.num_envs, None, dtype=object)
-        for i in np.flatnonzero(self._ended).tolist():
-            final_obs[i] = observations[i].copy()
-        return {
-            "final_obs": final_obs,
-            "_final_obs": self._ended.copy(),
-            "final_info": _entries(reports, self._ended),
-            "_final_info": self._ended.copy(),
-        }
 
 
 def _column(name: str, values: ArrayLike, n: int, dtype: Any = np.float64) -> NDArray[Any]:

@@ -32,8 +32,7 @@ class PointMass(DmControlEnv):
 
     - ``cost``, always 0.0: the task forbids nothing, but every environment of this package reports a cost;
     - ``state``, float64: the same four numbers as the observation; also after ``reset``;
-    - ``physics_error``: the simulation became unstable, see
-      :class:`~constrained_maxent.envs.dm_control_env.DmControlEnv`.
+    - ``physics_error``: the simulation became unstable, as in :class:`~constrained_maxent.envs.MujocoVectorEnv`.
 
     Args:
         time_limit: after which an episode is truncated [s], or ``None``.
@@ -42,7 +41,7 @@ class PointMass(DmControlEnv):
         width, height: of images [pixels].
 
     Raises:
-        InvalidSetting, NonFiniteValue, gymnasium.error.ResetNeeded: as in ``DmControlEnv``.
+        InvalidSetting, NonFiniteValue, gymnasium.error.ResetNeeded: see ``DmControlEnv``.
 
     >>> PointMass().reset(options={"qpos": [0.1, -0.2], "qvel": [0.0, 0.0]})[1]["state"]
     array([ 0.1, -0.2,  0. ,  0. ])
@@ -114,7 +113,7 @@ class PointMassVector(MujocoVectorEnv):
 
 
 def no_cost(states: MujocoStates, controls: FloatArray) -> FloatArray:
-    """Zeros ``(n,)``."""
+    """The task forbids nothing: zeros ``(n,)``."""
     return np.zeros(len(states.qpos))
 
 

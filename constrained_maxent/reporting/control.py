@@ -25,7 +25,6 @@ from constrained_maxent.reporting.style import (
     color_bar,
     draw_arrows,
     episodes_of,
-    sequential_colors,
 )
 from constrained_maxent.types import FloatArray, check_count
 
@@ -163,7 +162,7 @@ def visit_maps_figure(
     norm = LogNorm(low, high if high > low else 10.0 * low)
     figure, axes_row = _tables(scene, list(policies), title)
     for axes, table in zip(axes_row, tables, strict=True):
-        mesh = axes.pcolormesh(edges, edges, table, cmap=sequential_colors(), norm=norm, zorder=1, rasterized=True)
+        mesh = axes.pcolormesh(edges, edges, table, cmap="Blues", norm=norm, zorder=1, rasterized=True)
     color_bar(figure, mesh, axes_row, "share of steps in a cell [%]", aspect=25, shrink=0.9, pad=0.02)
     return figure
 

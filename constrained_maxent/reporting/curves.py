@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
-from constrained_maxent.reporting.style import GREY, INK, blank_figure
+from constrained_maxent.reporting.style import INK, blank_figure, plain_axes
 from constrained_maxent.types import FloatArray
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -104,9 +104,7 @@ def curves_figure(panels: Sequence[Sequence[Panel]], *, band: Band = "deviation"
             # Labels of five digits run into each other where there are more.
             axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
         axes.set_yscale(panel.yscale, **({"linthresh": 1.0} if panel.yscale == "symlog" else {}))
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(axis="y", color=GREY, linewidth=0.5, alpha=0.5)
-        axes.tick_params(labelsize=8)
+        plain_axes(axes, 8)
     if shown := [handles[name] for name in [*labels, *names]]:
         columns = min(len(shown), max(2, n_columns + 1))
         figure.legend(handles=shown, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)

@@ -12,21 +12,12 @@ from matplotlib.patheffects import withStroke
 from numpy.typing import ArrayLike, NDArray
 
 from constrained_maxent.errors import InvalidData
-from constrained_maxent.reporting.style import (
-    GREY,
-    INK,
-    VERMILLION,
-    blank_figure,
-    color_bar,
-    draw_arrows,
-    sequential_colors,
-)
+from constrained_maxent.reporting.style import GREY, INK, VERMILLION, blank_figure, color_bar, draw_arrows
 from constrained_maxent.types import FloatArray, as_array, require_finite
 
-# Columns of the actions left, down, right, up as steps on an image, whose rows run downwards.
+# The actions left, down, right, up as steps on an image, whose rows run downwards.
 ARROWS = np.array([[-1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, -1.0]])
-# Arrows start this far from the middle of their cell, so that their heads stay apart, and that of an action that is
-# certain ends just inside it [cells].
+# Arrows start beside the middle of their cell, so that their heads stay apart, and end just inside it [cells].
 ARROW_START, ARROW_LENGTH = 0.07, 0.39
 LEAST_PROBABILITY = 0.02
 
@@ -65,7 +56,7 @@ def grid_occupancy_figure(
     height += 0.0 if title is None else 0.3
     figure = blank_figure(max(width, 3.2), height if flat else max(height, 2.2))
     axes = figure.add_subplot()
-    image = axes.imshow(visits, cmap=sequential_colors(), vmin=0.0, vmax=float(visits.max()) or 1.0, aspect="equal")
+    image = axes.imshow(visits, cmap="Blues", vmin=0.0, vmax=float(visits.max()) or 1.0, aspect="equal")
     side = "bottom" if flat else "right"
     color_bar(figure, image, axes, "state occupancy d(s)", location=side, shrink=0.92, pad=0.03)
     axes.set_xticks([])

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
@@ -32,10 +30,11 @@ def blank_figure(width: float, height: float, title: str | None = None) -> Figur
     return figure
 
 
-def sequential_colors() -> LinearSegmentedColormap:
-    """From almost white to dark blue, evenly in lightness."""
-    colors = matplotlib.colormaps["Blues"](np.linspace(0.02, 1.0, 256))
-    return LinearSegmentedColormap.from_list("occupancy", list(colors))
+def plain_axes(axes: Axes, label_size: float) -> None:
+    """Leave of a frame what the eye needs to read values."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color=GREY, linewidth=0.5, alpha=0.5)
+    axes.tick_params(labelsize=label_size)
 
 
 def color_bar(figure: Figure, colors: ScalarMappable, axes: Any, label: str, **place: Any) -> None:

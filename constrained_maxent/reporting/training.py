@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from constrained_maxent.errors import InvalidData, NonFiniteValue
-from constrained_maxent.reporting.style import BLUE, GREEN, GREY, PALE_BLUE, VERMILLION, blank_figure
+from constrained_maxent.reporting.style import BLUE, GREEN, PALE_BLUE, VERMILLION, blank_figure, plain_axes
 from constrained_maxent.types import FloatArray, as_array, require_finite
 
 
@@ -80,14 +80,14 @@ def training_figure(
         panel.set_ylabel(name, parse_math=False)
     _style_panels(panels)
     panels[-1].set_xlabel("iteration")
-    everywhere = np.concatenate([x, exact_x])
-    if everywhere.size and np.ptp(everywhere) == 0.0:
+    if len(everywhere := np.unique(np.concatenate([x, exact_x]))) == 1:
         panels[-1].set_xlim(everywhere[0] - 1.0, everywhere[0] + 1.0)
     figure.align_ylabels(panels)
     return figure
 
 
 def _iterations(name: str, values: ArrayLike) -> FloatArray:
+    """The numbers of iterations, ``(n,)``, checked."""
     x = as_array(name, values, np.float64)
     if x.ndim != 1:
         raise InvalidData(f"{name} has shape {x.shape}, expected one dimension.")
@@ -123,11 +123,9 @@ def _draw_curve(panel: Axes, x: FloatArray, y: FloatArray | None, color: str, wi
 
 def _style_panels(panels: list[Axes]) -> None:
     for index, panel in enumerate(panels):
-        panel.spines[["top", "right"]].set_visible(False)
-        panel.grid(axis="y", color=GREY, linewidth=0.5, alpha=0.5)
+        plain_axes(panel, 9)
         panel.set_axisbelow(True)
         panel.margins(x=0.01)
-        panel.tick_params(labelsize=9)
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
         panel.yaxis.set_major_locator(MaxNLocator(nbins=5 if index else 6))
         # The curves are explained once, every line that belongs to one panel in that panel; above it, so that nothing

@@ -79,10 +79,13 @@ class MatplotlibFrames:
         return np.array(pixels, dtype=np.uint8)[..., :3]
 
     def close(self) -> None:
-        """Nothing is held."""
+        """There is nothing to free."""
 
 
-def open_frames(scene: Scene, norm: Normalize) -> tuple[MujocoFrames | MatplotlibFrames, str | None]:
+Frames = MujocoFrames | MatplotlibFrames
+
+
+def open_frames(scene: Scene, norm: Normalize) -> tuple[Frames, str | None]:
     """What draws a scene here: MuJoCo where it can, else Matplotlib with the reason why not."""
     try:
         return MujocoFrames(scene, norm), None
@@ -91,17 +94,11 @@ def open_frames(scene: Scene, norm: Normalize) -> tuple[MujocoFrames | Matplotli
 
 
 def film(
-    frames: MujocoFrames | MatplotlibFrames,
-    episodes: Sequence[FloatArray],
-    *,
-    timestep: float,
-    seconds: float,
-    fps: int,
+    frames: Frames, episodes: Sequence[FloatArray], *, timestep: float, seconds: float, fps: int
 ) -> Iterator[Image]:
     """The images of episodes one after the other, at true speed, each with its own path.
 
     Args:
-        frames: what draws them.
         episodes: states from the start on, ``(n_steps, n_state)`` each.
         timestep: between states [s].
         seconds, fps: length and images for each second, see ``number_of_frames``; the last episode's end is the film's.
@@ -169,6 +166,7 @@ def write_video(path: str | os.PathLike[str], images: Iterable[Image], *, fps: i
 
 
 def _even(image: Image) -> Image:
+    """The image, checked, with a last row or column repeated where a side is odd."""
     if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
         raise InvalidData(f"Images must be uint8 (height, width, 3), not {image.dtype} {image.shape}.")
     odd = [(0, side % 2) for side in image.shape[:2]]

@@ -154,7 +154,7 @@ class TestMisuse:
             ({"autoreset_mode": "Never"}, "NextStep, SameStep, Disabled"),
             ({"render_mode": "human"}, "ansi, rgb_array"),
             ({"horizon": 0}, "at least 1"),
-            ({"desc": ["FG"]}, "at least one S"),
+            ({"desc": ["FG"]}, "desc="),
         ],
     )
     def test_bad_settings(self, settings, message):
