@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from constrained_maxent.envs import registration
+import constrained_maxent.envs  # noqa: F401  # registers the ids
 
 if TYPE_CHECKING:
     from constrained_maxent import (
@@ -42,8 +42,6 @@ else:
             return importlib.import_module(f"constrained_maxent.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
-
-registration.register_environments()
 
 __version__ = "0.1.0"
 

@@ -1,4 +1,4 @@
-"""The bare environments; importing this package registers their ids with Gymnasium.
+"""The bare environments; importing this package registers every id with Gymnasium.
 
 Those that MuJoCo simulates are imported when their names are first used, so that the others need neither it nor
 dm_control.
@@ -9,17 +9,16 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+import gymnasium as gym
+
 from constrained_maxent.envs.frozen_lake import MAPS, SafeFrozenLake
 from constrained_maxent.envs.frozen_lake_vector import SafeFrozenLakeVector
-from constrained_maxent.envs.registration import register_environments
 
 if TYPE_CHECKING:
     from constrained_maxent.envs.cartpole import SafeCartpole, SafeCartpoleVector
     from constrained_maxent.envs.mujoco_model import MujocoStates
     from constrained_maxent.envs.mujoco_vector import MujocoVectorEnv
     from constrained_maxent.envs.point_mass import PointMass, PointMassVector
-
-register_environments()
 
 _MODULES = {
     "MujocoStates": "mujoco_model",
@@ -40,8 +39,25 @@ __all__ = [
     "SafeCartpoleVector",
     "SafeFrozenLake",
     "SafeFrozenLakeVector",
-    "register_environments",
 ]
+
+_ENTRY_POINTS = {
+    "SafeFrozenLake-v0": ("envs.frozen_lake:SafeFrozenLake", "envs.frozen_lake_vector:SafeFrozenLakeVector"),
+    "SafeCartpole-v0": ("envs.cartpole:SafeCartpole", "envs.cartpole:SafeCartpoleVector"),
+    "PointMass-v0": ("envs.point_mass:PointMass", "envs.point_mass:PointMassVector"),
+    # The stacks live above the environments; entry points as strings keep imports pointing one way.
+    "FrozenLake-PGP-v0": ("tasks:make_frozen_lake", "tasks:make_frozen_lake_vector"),
+    "SafeCartpole-PGP-v0": ("tasks:make_cartpole", "tasks:make_cartpole_vector"),
+    "PointMass-PGP-v0": ("tasks:make_point_mass", "tasks:make_point_mass_vector"),
+}
+"""Ids to what makes the scalar and the vector environment, within this package."""
+
+for _id, (_scalar, _vector) in _ENTRY_POINTS.items():
+    # Gymnasium warns when an id is registered again, although a reloaded module brings the same one.
+    if _id not in gym.registry:
+        gym.register(
+            _id, entry_point=f"constrained_maxent.{_scalar}", vector_entry_point=f"constrained_maxent.{_vector}"
+        )
 
 
 def __getattr__(name: str) -> Any:

@@ -12,21 +12,19 @@ from gymnasium.core import RenderFrame
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
+from constrained_maxent.envs.episodes import can_render, check_render_mode
 from constrained_maxent.envs.mujoco_model import (
     CostFunction,
     MujocoStates,
     StartFunction,
     StateFunction,
-    check_render_mode,
     checked_controls,
-    checked_state,
     control_space,
-    frame_rate,
+    given_state,
     horizon_steps,
     unusable,
 )
 from constrained_maxent.envs.mujoco_painter import MujocoPainter
-from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.types import FloatArray, check_count
 
 try:
@@ -47,8 +45,7 @@ class DmControlEnv(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
 
     The constraint solver starts each step cold, not from the accelerations of the step before, so that a step is a
     function of state and action alone, and equal to one of :class:`~constrained_maxent.envs.MujocoVectorEnv`. The
-    difference to dm_control is below the solver's tolerance in every step. Shimmy's wrapper is not below this one: its
-    ``reset(seed=)`` does not reach the task's random numbers, and it knows no physical state, cost or physics error.
+    difference to dm_control is below the solver's tolerance in every step.
 
     A ``step`` reports ``info["cost"]`` of the state in which the action was taken; ``info["state"]``, the physical
     state (float64) that belongs to the observation returned; and ``info["physics_error"]``, whether the simulation
@@ -58,18 +55,12 @@ class DmControlEnv(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
         physics: a dm_control ``Physics``.
         task: a dm_control ``Task``.
         observation_space: float32, of the task's observation, flattened in its own order.
-        start: draws a first state.
-        cost: as in :class:`~constrained_maxent.envs.MujocoVectorEnv`, like the following.
-        state: physical states.
-        time_limit: after which an episode is truncated [s], or ``None``.
-        frame_skip: steps of the model for which each action is held.
+        start, cost, state, time_limit, frame_skip, width, height: as in
+            :class:`~constrained_maxent.envs.MujocoVectorEnv`.
         render_mode: ``"human"``, ``"rgb_array"`` or ``None``.
-        width: of images [pixels].
-        height: of images [pixels].
 
     Attributes:
         horizon: steps after which an episode is truncated, or ``None``.
-        physics_errors: number of steps so far in which the simulation became unstable.
 
     Raises:
         InvalidSetting: an argument or an action makes no sense.
@@ -100,15 +91,13 @@ class DmControlEnv(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
         self.timestep = physics.timestep() * self.frame_skip
         self.horizon = horizon_steps(time_limit, self.timestep)
         self.render_mode = render_mode
-        self.metadata = {**self.metadata, "render_fps": frame_rate(self.timestep)}
+        self.metadata = {**self.metadata, "render_fps": max(1, round(1.0 / self.timestep))}
         self.observation_space: gym.spaces.Box = observation_space  # type: ignore[assignment]
         self.action_space: gym.spaces.Box = control_space(physics)  # type: ignore[assignment]
-        self.physics_errors = 0
 
         self._start, self._cost, self._state = start, cost, state
         self._painter = MujocoPainter(physics.model.ptr, width=width, height=height)
-        self._observation: NDArray[np.float32] | None = None
-        self._last_state: FloatArray | None = None
+        self._last: tuple[NDArray[np.float32], FloatArray] | None = None
         self._running = False
         self._elapsed = 0
 
@@ -118,29 +107,23 @@ class DmControlEnv(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
         """Start an episode.
 
         Args:
-            seed: seeds the environment's random numbers.
+            seed: of the environment's random numbers.
             options: ``{"qpos": (nq,), "qvel": (nv,)}`` gives the first state instead of drawing it.
 
         Returns:
             The observation, and ``{"state": ...}``: no action, no cost.
         """
         super().reset(seed=seed)
-        given = options or {}
-        if ("qpos" in given) != ("qvel" in given):
-            raise InvalidSetting('A first state needs both options["qpos"] and options["qvel"].')
-        qpos, qvel = (given["qpos"], given["qvel"]) if "qpos" in given else self._start(self.np_random)
-        qpos = checked_state("qpos", qpos, (self.physics.model.nq,))
-        qvel = checked_state("qvel", qvel, (self.physics.model.nv,))
+        model, data = self.physics.model, self.physics.data
+        qpos, qvel = given_state(options, (model.nq,), (model.nv,)) or self._start(self.np_random)
         with self.physics.reset_context():
-            self.physics.data.qpos[:] = qpos
-            self.physics.data.qvel[:] = qvel
+            data.qpos[:], data.qvel[:] = qpos, qvel
         self._running = True
         self._elapsed = 0
-        state = self._observe()
+        observation, state = self._observe()
         if self.render_mode == "human":
             self.render()
-        assert self._observation is not None
-        return self._observation.copy(), {"state": state}
+        return observation, {"state": state}
 
     def step(self, action: NDArray[np.float32]) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """Take one action; beyond its range, MuJoCo clips it.
@@ -161,32 +144,26 @@ class DmControlEnv(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
             self.physics.step(self.frame_skip)
             self.task.after_step(self.physics)
         except PhysicsError:
-            self.physics_errors += 1
             failed, reward = True, 0.0
-            assert self._last_state is not None
-            state = self._last_state.copy()
+            assert self._last is not None
+            observation, state = self._last[0].copy(), self._last[1].copy()
         else:
             failed, reward = False, float(self.task.get_reward(self.physics))
-            state = self._observe()
+            observation, state = self._observe()
         truncated = failed or self._elapsed == self.horizon
         self._running = not truncated
         if self.render_mode == "human":
             self.render()
-        assert self._observation is not None
-        return self._observation.copy(), reward, False, truncated, info | {"state": state, "physics_error": failed}
+        return observation, reward, False, truncated, info | {"state": state, "physics_error": failed}
 
     def render(self) -> RenderFrame | list[RenderFrame] | None:
         """Draw the model: uint8 (height, width, 3) (``"rgb_array"``), or into a window (``"human"``)."""
-        if self._observation is None:
-            raise ResetNeeded("There is nothing to draw yet: call reset() before render().")
-        if self.render_mode is None:
-            gym.logger.warn(f"Nothing is drawn without a render_mode: pass one of {self.metadata['render_modes']}.")
+        if not can_render(self, started=self._last is not None):
             return None
         if self.render_mode == "human":
             self._painter.show(self.physics.data.ptr)
             return None
-        image: Any = self._painter.image(self.physics.data.ptr)
-        return image  # type: ignore[no-any-return]
+        return self._painter.image(self.physics.data.ptr)
 
     def close(self) -> None:
         """Release what drawing holds."""
@@ -202,10 +179,10 @@ class DmControlEnv(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
             time=np.array([self._elapsed * self.timestep]),
         )
 
-    def _observe(self) -> FloatArray:
-        """Keep the task's observation, and return the physical state."""
+    def _observe(self) -> tuple[NDArray[np.float32], FloatArray]:
+        """The task's observation and the physical state; copies of both are kept."""
         parts = [np.ravel(part) for part in self.task.get_observation(self.physics).values()]
-        self._observation = np.concatenate(parts).astype(np.float32)
-        state = np.array(self._state(self._states())[0], dtype=np.float64)  # type: ignore[index]
-        self._last_state = state
-        return state.copy()
+        observation = np.concatenate(parts).astype(np.float32)
+        state = np.array(self._state(self._states()), dtype=np.float64)[0]
+        self._last = observation.copy(), state.copy()
+        return observation, state

@@ -14,6 +14,7 @@ from gymnasium.envs.toy_text import frozen_lake as toy_text
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
+from constrained_maxent.envs.episodes import can_render, check_render_mode
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.types import is_number
 
@@ -49,8 +50,8 @@ class SafeFrozenLake(toy_text.FrozenLakeEnv):
     step, so a walk through a hole pays on the step *after* the one that enters it. The reward is 1 on entering the
     goal, which ends the episode, and 0 otherwise.
 
-    Drawing is Gymnasium's, with one difference: while the agent stands in a hole that it may leave again, that tile is
-    drawn as ice, because Gymnasium hides an agent in a hole.
+    Drawing is Gymnasium's, with one difference: while the agent stands in a hole, that tile is drawn as ice, because
+    Gymnasium hides an agent in a hole.
 
     Args:
         map_name: ``"6x6"`` (the paper's), or Gymnasium's ``"4x4"`` and ``"8x8"``.
@@ -60,8 +61,6 @@ class SafeFrozenLake(toy_text.FrozenLakeEnv):
         horizon: steps after which the episode is truncated [steps]; ``None`` means never.
         hole_cost: cost of an action taken in a hole.
         base_cost: cost of an action taken on any other tile.
-        terminal_holes: entering a hole ends the episode, as in Gymnasium's lake. Then no action is ever taken in a
-            hole, and ``hole_cost`` is never paid.
         render_mode: ``"human"``, ``"ansi"``, ``"rgb_array"`` or ``None``.
 
     Attributes:
@@ -95,29 +94,24 @@ class SafeFrozenLake(toy_text.FrozenLakeEnv):
         horizon: int | None = 25,
         hole_cost: float = 50.0,
         base_cost: float = -0.001,
-        terminal_holes: bool = False,
         render_mode: str | None = None,
     ) -> None:
         rows = _rows(desc, map_name)
         if horizon is not None and not (is_number(horizon) and horizon >= 1 and horizon % 1 == 0):
             raise InvalidSetting(f"horizon={horizon!r} must be a whole number of steps, at least 1, or None (never).")
-        for name, cost in (("hole_cost", hole_cost), ("base_cost", base_cost)):
+        for name, cost in {"hole_cost": hole_cost, "base_cost": base_cost}.items():
             if not (is_number(cost) and math.isfinite(cost)):
                 raise InvalidSetting(f"{name}={cost!r} must be a finite number.")
-        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
-            modes = ", ".join(self.metadata["render_modes"])
-            raise InvalidSetting(f"render_mode={render_mode!r} must be None or one of {modes}.")
+        check_render_mode(render_mode, self.metadata["render_modes"])
 
-        # Toy-text's dynamics end the episode in every hole: where ours must not, let it see ice.
-        dynamics = rows if terminal_holes else [row.replace("H", "F") for row in rows]
-        super().__init__(render_mode=render_mode, desc=dynamics, is_slippery=slippery)
+        # Toy-text's dynamics end the episode in every hole: let them see ice.
+        super().__init__(render_mode=render_mode, desc=[row.replace("H", "F") for row in rows], is_slippery=slippery)
         # Whatever the version of Gymnasium, what pygame fills in at the first drawing is None until then.
         self._drawing = [name for name, value in vars(self).items() if value is None and name != "render_mode"]
         self.desc = np.asarray(rows, dtype="c")
 
         self.horizon = horizon
-        self.tables = self._tables(hole_cost, base_cost, terminal_holes)
-        self._hidden_in_holes = terminal_holes
+        self.tables = self._tables(hole_cost, base_cost)
         # Indexing a list costs a fraction of indexing an array.
         self._successors = self.tables.successors.tolist()
         self._costs = self.tables.costs.tolist()
@@ -129,21 +123,16 @@ class SafeFrozenLake(toy_text.FrozenLakeEnv):
         self._running = False
         self._elapsed = 0
 
-    def _tables(self, hole_cost: float, base_cost: float, terminal_holes: bool) -> LakeTables:
+    def _tables(self, hole_cost: float, base_cost: float) -> LakeTables:
         tiles = self.desc.ravel()
-        n_outcomes = max(len(outcomes) for actions in self.P.values() for outcomes in actions.values())
+        successors = [[[outcome[1] for outcome in outcomes] for outcomes in row.values()] for row in self.P.values()]
+        n_outcomes = max(len(states) for row in successors for states in row)
         return LakeTables(
             # Terminal states have a single outcome, themselves; `resize` repeats it.
-            successors=np.array(
-                [
-                    [np.resize([next_state for _, next_state, *_ in outcomes], n_outcomes) for outcomes in row.values()]
-                    for row in self.P.values()
-                ],
-                dtype=np.int64,
-            ),
+            successors=np.array([[np.resize(states, n_outcomes) for states in row] for row in successors], np.int64),
             costs=np.where(tiles == b"H", float(hole_cost), float(base_cost)),
             rewards=np.where(tiles == b"G", 1.0, 0.0),
-            terminal=np.isin(tiles, [b"G", b"H"] if terminal_holes else [b"G"]),
+            terminal=tiles == b"G",
             starts=np.flatnonzero(tiles == b"S").astype(np.int64),
         )
 
@@ -154,10 +143,6 @@ class SafeFrozenLake(toy_text.FrozenLakeEnv):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
         """Start an episode.
-
-        Args:
-            seed: seeds the environment's random numbers.
-            options: none are known.
 
         Returns:
             The start state and an empty info: no action, no cost.
@@ -195,14 +180,11 @@ class SafeFrozenLake(toy_text.FrozenLakeEnv):
 
     def render(self) -> RenderFrame | list[RenderFrame] | None:
         """Draw the lake: text (``"ansi"``), uint8 (height, width, 3) (``"rgb_array"``), or a window (``"human"``)."""
-        if self.s is None:
-            raise ResetNeeded("There is nothing to draw yet: call reset() before render().")
-        if self.render_mode is None:
-            gym.logger.warn(f"Nothing is drawn without a render_mode: pass one of {self.metadata['render_modes']}.")
+        if not can_render(self, started=self.s is not None):
             return None
         tile = divmod(self.s, self.ncol)
         letter = self.desc[tile]
-        if self.render_mode != "ansi" and letter == b"H" and not self._hidden_in_holes:
+        if self.render_mode != "ansi" and letter == b"H":
             self.desc[tile] = b"F"
         try:
             frame: RenderFrame | list[RenderFrame] | None = super().render()  # type: ignore[no-untyped-call]
@@ -226,17 +208,11 @@ def _rows(desc: Sequence[str] | None, map_name: str) -> list[str]:
         rows = [] if isinstance(desc, str) else ["".join(row) for row in desc]
     except TypeError:
         rows = []
-    if not rows or not rows[0]:
-        raise InvalidSetting(f'desc={desc!r} must be a list of rows, such as ["SF", "HG"].')
-    if any(len(row) != len(rows[0]) for row in rows):
-        raise InvalidSetting(f"The rows of desc must be equally long, not {[len(row) for row in rows]}.")
-    if len(rows[0]) < 2:
-        # Toy-text's array of letters loses a dimension there.
-        raise InvalidSetting("desc must be at least two tiles wide: lay a corridor along a row.")
-    if unknown := set("".join(rows)) - set("SFHG"):
+    # Where rows are one tile wide, toy-text's array of letters loses a dimension.
+    widths, tiles = set(map(len, rows)), set("".join(rows))
+    if len(widths) != 1 or min(widths) < 2 or not {"S"} <= tiles <= set("SFHG"):
         raise InvalidSetting(
-            f"desc may hold the letters S, F, H and G only, not {', '.join(map(repr, sorted(unknown)))}."
+            f'desc={desc!r} must be a list of rows, such as ["SF", "HG"]: equally long, at least two tiles wide, of '
+            "the letters S, F, H and G, with at least one S, the tile where episodes start."
         )
-    if "S" not in "".join(rows):
-        raise InvalidSetting("desc must hold at least one S, the tile where episodes start.")
     return rows

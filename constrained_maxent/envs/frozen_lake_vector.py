@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 from gymnasium.core import RenderFrame
-from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
-from constrained_maxent.envs.autoreset import as_mode, require_running, reset_mask
+from constrained_maxent.envs.episodes import as_mode, can_render, check_render_mode, require_running, reset_mask
 from constrained_maxent.envs.frozen_lake import SafeFrozenLake
 from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.types import check_count
 
 _NO_ACTION = -1
 
@@ -28,13 +28,7 @@ class SafeFrozenLakeVector(VectorEnv[NDArray[np.int64], ArrayLike, NDArray[Any]]
 
     Args:
         num_envs: number of copies.
-        map_name: as in :class:`SafeFrozenLake`, like all the following.
-        desc: rows of the map.
-        slippery: whether moves can go sideways.
-        horizon: steps after which an episode is truncated [steps], or ``None``.
-        hole_cost: cost of an action taken in a hole.
-        base_cost: cost of an action taken on any other tile.
-        terminal_holes: whether entering a hole ends the episode.
+        map_name, desc, slippery, horizon, hole_cost, base_cost: as in :class:`SafeFrozenLake`.
         render_mode: ``"ansi"``, ``"rgb_array"`` or ``None``.
         autoreset_mode: an ``AutoresetMode`` or its value: ``"NextStep"``, ``"SameStep"`` or ``"Disabled"``.
 
@@ -58,15 +52,11 @@ class SafeFrozenLakeVector(VectorEnv[NDArray[np.int64], ArrayLike, NDArray[Any]]
         horizon: int | None = 25,
         hole_cost: float = 50.0,
         base_cost: float = -0.001,
-        terminal_holes: bool = False,
         render_mode: str | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     ) -> None:
-        if not (num_envs >= 1 and num_envs % 1 == 0):
-            raise InvalidSetting(f"num_envs={num_envs!r} must be a whole number, at least 1.")
-        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
-            modes = ", ".join(self.metadata["render_modes"])
-            raise InvalidSetting(f"render_mode={render_mode!r} must be None or one of {modes}.")
+        self.num_envs = n = check_count("num_envs", num_envs)
+        check_render_mode(render_mode, self.metadata["render_modes"])
         self.autoreset_mode = as_mode(autoreset_mode)
 
         # One scalar lake checks the other arguments, holds the tables and draws the copies one after the other.
@@ -77,28 +67,23 @@ class SafeFrozenLakeVector(VectorEnv[NDArray[np.int64], ArrayLike, NDArray[Any]]
             horizon=horizon,
             hole_cost=hole_cost,
             base_cost=base_cost,
-            terminal_holes=terminal_holes,
             render_mode=render_mode,
         )
         self.horizon = horizon
-        self.desc = self._lake.desc
-        self.P = self._lake.P
-        self.initial_state_distrib = self._lake.initial_state_distrib
-        self.cost_tables = self._lake.cost_tables
-        self.num_envs = int(num_envs)
+        self.desc, self.cost_tables = self._lake.desc, self._lake.cost_tables
+        self.P, self.initial_state_distrib = self._lake.P, self._lake.initial_state_distrib
         self.render_mode = render_mode
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.single_observation_space = self._lake.observation_space
         self.single_action_space = self._lake.action_space
-        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
-        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self.observation_space = batch_space(self.single_observation_space, n)
+        self.action_space = batch_space(self.single_action_space, n)
 
         self._last_step = np.iinfo(np.int64).max if horizon is None else int(horizon)
         self._started = False
-        self._states = np.zeros(self.num_envs, dtype=np.int64)
-        self._elapsed = np.zeros(self.num_envs, dtype=np.int64)
-        self._ended = np.zeros(self.num_envs, dtype=np.bool_)
-        self._last_actions = np.full(self.num_envs, _NO_ACTION)
+        self._states, self._elapsed = np.zeros((2, n), dtype=np.int64)
+        self._ended = np.zeros(n, dtype=np.bool_)
+        self._last_actions = np.full(n, _NO_ACTION)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -106,7 +91,7 @@ class SafeFrozenLakeVector(VectorEnv[NDArray[np.int64], ArrayLike, NDArray[Any]]
         """Start an episode in every copy, or in those of a mask.
 
         Args:
-            seed: seeds the one random generator that all copies share.
+            seed: of the one generator that all copies share.
             options: ``{"reset_mask": bool (num_envs,)}`` restarts the copies marked True and leaves the others alone.
 
         Returns:
@@ -129,11 +114,21 @@ class SafeFrozenLakeVector(VectorEnv[NDArray[np.int64], ArrayLike, NDArray[Any]]
         Returns:
             Next states int64, rewards float64, terminated and truncated bool, each (num_envs,), and infos.
         """
-        moves = self._checked(actions)
+        require_running(self._ended, started=self._started, mode=self.autoreset_mode)
+        moves = np.asarray(actions)
+        if moves.shape != (self.num_envs,) or moves.dtype.kind not in "iu" or moves.min() < 0 or moves.max() > 3:
+            raise InvalidSetting(
+                f"actions must be {self.num_envs} whole numbers, shape ({self.num_envs},): "
+                f"0 left, 1 down, 2 right, 3 up; not {actions!r}."
+            )
+        self._last_actions = moves.astype(np.int64)
         tables = self._lake.tables
         costs = tables.costs.take(self._states)
-        self._states = self._successors(moves)
-        self._last_actions = moves
+        _, n_actions, n_outcomes = tables.successors.shape
+        cells = (self._states * n_actions + self._last_actions) * n_outcomes
+        if n_outcomes > 1:
+            cells += self.np_random.integers(n_outcomes, size=self.num_envs)
+        self._states = tables.successors.take(cells)
         self._elapsed += 1
         rewards = tables.rewards.take(self._states)
         terminated = tables.terminal.take(self._states)
@@ -155,27 +150,19 @@ class SafeFrozenLakeVector(VectorEnv[NDArray[np.int64], ArrayLike, NDArray[Any]]
 
     def render(self) -> tuple[RenderFrame, ...] | None:
         """Draw every copy: a tuple of ``num_envs`` strings (``"ansi"``) or uint8 images (``"rgb_array"``)."""
-        if not self._started:
-            raise ResetNeeded("There is nothing to draw yet: call reset() before render().")
+        if not can_render(self, started=self._started):
+            return None
         frames: list[Any] = []
         for state, action in zip(self._states.tolist(), self._last_actions.tolist(), strict=True):
             self._lake.s = state
             self._lake.lastaction = None if action == _NO_ACTION else action
             frames.append(self._lake.render())
-        return None if self.render_mode is None else tuple(frames)
+        return tuple(frames)
 
     def close_extras(self, **kwargs: Any) -> None:
         """Release what drawing holds."""
         if hasattr(self, "_lake"):  # Gymnasium closes even what its constructor refused to make
             self._lake.close()  # type: ignore[no-untyped-call]
-
-    def _successors(self, moves: NDArray[np.int64]) -> NDArray[np.int64]:
-        _, n_actions, n_outcomes = self._lake.tables.successors.shape
-        cells = (self._states * n_actions + moves) * n_outcomes
-        if n_outcomes > 1:
-            cells += self.np_random.integers(n_outcomes, size=self.num_envs)
-        states: NDArray[np.int64] = self._lake.tables.successors.take(cells)
-        return states
 
     def _restart(self, mask: NDArray[np.bool_]) -> None:
         starts = self._lake.tables.starts
@@ -198,13 +185,3 @@ class SafeFrozenLakeVector(VectorEnv[NDArray[np.int64], ArrayLike, NDArray[Any]]
             "cost": np.where(ended, 0.0, costs),
             "_cost": ~ended,
         }
-
-    def _checked(self, actions: ArrayLike) -> NDArray[np.int64]:
-        require_running(self._ended, started=self._started, mode=self.autoreset_mode)
-        moves = np.asarray(actions)
-        if moves.shape != (self.num_envs,) or moves.dtype.kind not in "iu" or moves.min() < 0 or moves.max() > 3:
-            raise InvalidSetting(
-                f"actions must be {self.num_envs} whole numbers, shape ({self.num_envs},): "
-                f"0 left, 1 down, 2 right, 3 up; not {actions!r}."
-            )
-        return moves.astype(np.int64)

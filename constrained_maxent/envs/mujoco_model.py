@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.error import DependencyNotInstalled
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
-from constrained_maxent.types import FloatArray, as_array, is_number
-
-INSTALL = 'run `pip install "mujoco>=3.3,<4" "dm_control>=1.0.30"`'
+from constrained_maxent.types import FloatArray, as_array, is_number, require_finite
 
 
 def unusable(package: str, error: Exception) -> DependencyNotInstalled:
@@ -28,7 +26,8 @@ def unusable(package: str, error: Exception) -> DependencyNotInstalled:
             f"{package} cannot be imported with MUJOCO_GL={backend} ({type(error).__name__}: {error}): unset "
             "MUJOCO_GL, or set it to what is installed here, egl, glfw or osmesa; MUJOCO_GL=off does without OpenGL."
         )
-    return DependencyNotInstalled(f"{package} cannot be imported ({error}): {INSTALL}.")
+    install = 'run `pip install "mujoco>=3.3,<4" "dm_control>=1.0.30"`'
+    return DependencyNotInstalled(f"{package} cannot be imported ({error}): {install}.")
 
 
 try:
@@ -70,75 +69,6 @@ TerminationFunction = Callable[[MujocoStates], ArrayLike]
 """Whether entering each of ``n`` states ends the episode, bool ``(n,)``."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class StateFunctions:
-    """The functions that make an environment of a model; each is called once for all copies.
-
-    Every method returns a copy that the caller may change, and raises ``InvalidData`` for arrays of the wrong shape.
-
-    Args:
-        observation_space: the space of one observation.
-        observation, state: of states.
-        reward, cost, terminated: of steps; ``None`` means no reward, no cost, and no end.
-    """
-
-    observation_space: gym.spaces.Box
-    observation: ObservationFunction
-    state: StateFunction
-    reward: RewardFunction | None = None
-    cost: CostFunction | None = None
-    terminated: TerminationFunction | None = None
-
-    def observe(self, states: MujocoStates) -> NDArray[Any]:
-        """Observations ``(n, ...)`` of the space's dtype."""
-        space = self.observation_space
-        observations = np.array(self.observation(states), dtype=space.dtype)
-        if observations.shape != (len(states.time), *(space.shape or ())):
-            raise InvalidData(
-                f"observation(states) must be of shape {(len(states.time), *(space.shape or ()))}, one row for each "
-                f"state and as observation_space says; not {observations.shape}."
-            )
-        return observations
-
-    def physical(self, states: MujocoStates) -> FloatArray:
-        """Physical states, float64 ``(n, dimensions)``."""
-        state = np.array(self.state(states), dtype=np.float64)
-        if state.ndim != 2 or len(state) != len(states.time):
-            raise InvalidData(f"state(states) must be of shape ({len(states.time)}, dimensions), not {state.shape}.")
-        return state
-
-    def costs(self, states: MujocoStates, controls: FloatArray) -> dict[str, NDArray[Any]]:
-        """Entries of infos, float64 ``(n,)`` each: ``cost``, and what is reported beside it."""
-        if self.cost is None:
-            return {}
-        costs = self.cost(states, controls)
-        if not isinstance(costs, Mapping):
-            return {"cost": _column("cost", costs, states)}
-        if "cost" not in costs:
-            raise InvalidData(f"cost(states, controls) must have the key 'cost', the sum of all; has {list(costs)}.")
-        return {name: _column(f"cost[{name!r}]", values, states) for name, values in costs.items()}
-
-    def rewards(self, states: MujocoStates, controls: FloatArray, next_states: MujocoStates) -> FloatArray:
-        """Rewards of steps, float64 ``(n,)``."""
-        if self.reward is None:
-            return np.zeros(len(states.time))
-        return _column("reward", self.reward(states, controls, next_states), states)
-
-    def ends(self, next_states: MujocoStates) -> NDArray[np.bool_]:
-        """Whether entering each of the states ends its episode, bool ``(n,)``."""
-        if self.terminated is None:
-            return np.zeros(len(next_states.time), dtype=np.bool_)
-        return _column("terminated", self.terminated(next_states), next_states, np.bool_)
-
-
-def _column(name: str, values: ArrayLike, states: MujocoStates, dtype: Any = np.float64) -> NDArray[Any]:
-    """A copy of one value per copy of the model."""
-    column, n = np.array(values, dtype=dtype), len(states.time)
-    if column.shape != (n,):
-        raise InvalidData(f"{name} must be of shape ({n},), one entry per copy; not {column.shape}.")
-    return column
-
-
 def as_model(model: Any) -> Any:
     """The ``mujoco.MjModel`` itself, or that of a dm_control ``Physics``."""
     if not isinstance(model, mujoco.MjModel):
@@ -167,20 +97,15 @@ def folded(angles: FloatArray) -> FloatArray:
 def control_space(model: Any) -> gym.spaces.Box:
     """The controls of a model, float32 ``(nu,)``, within the range where they have one."""
     limited = as_model(model).actuator_ctrllimited.astype(bool)
-    low, high = as_model(model).actuator_ctrlrange.T
-    return gym.spaces.Box(
-        np.where(limited, low, -np.inf).astype(np.float32), np.where(limited, high, np.inf).astype(np.float32)
-    )
+    low, high = as_model(model).actuator_ctrlrange.T.astype(np.float32)
+    return gym.spaces.Box(np.where(limited, low, np.float32(-np.inf)), np.where(limited, high, np.float32(np.inf)))
 
 
 def horizon_steps(time_limit: float | None, timestep: float) -> int | None:
-    """The step in which a time limit is reached [steps]; ``None`` without one.
+    """The step in which a time limit is reached; ``InvalidSetting`` if it is less than one step, or infinite.
 
     >>> horizon_steps(10.0, 0.01)
     1000
-
-    Raises:
-        InvalidSetting: less than one step, or not finite.
     """
     if time_limit is None:
         return None
@@ -189,38 +114,38 @@ def horizon_steps(time_limit: float | None, timestep: float) -> int | None:
     return math.ceil(time_limit / timestep - 1e-6)
 
 
-def frame_rate(timestep: float) -> int:
-    """Pictures per second that show motion at its true speed."""
-    return max(1, round(1.0 / timestep))
-
-
-def check_render_mode(render_mode: str | None, modes: Sequence[str]) -> None:
-    """Raise ``InvalidSetting`` for an unknown mode."""
-    if render_mode is not None and render_mode not in modes:
-        raise InvalidSetting(f"render_mode={render_mode!r} must be None or one of {', '.join(modes)}.")
+def checked_length(name: str, value: float) -> float:
+    """A length; ``InvalidSetting`` if it is not positive and finite."""
+    if not (is_number(value) and 0.0 < value < math.inf):
+        raise InvalidSetting(f"{name}={value!r} must be a positive length [m].")
+    return value
 
 
 def checked_state(name: str, values: Any, shape: tuple[int, ...]) -> FloatArray:
-    """Positions or velocities as float64 of the given shape.
-
-    Raises:
-        InvalidData: of another shape, or no numbers.
-        NonFiniteValue: NaN or infinity.
-    """
+    """Positions or velocities as float64 of the given shape; else ``InvalidData``, ``NonFiniteValue`` for NaN."""
     array = as_array(name, values, np.float64)
     if array.shape != shape:
         raise InvalidData(f"{name} must have shape {shape}, not {array.shape}.")
-    if not np.isfinite(array).all():
-        raise NonFiniteValue(f"{name} must be finite, not {array}.")
+    require_finite(name, array)
     return array
 
 
-def checked_controls(actions: Any, shape: tuple[int, ...]) -> FloatArray:
-    """Actions as float64 controls; beyond its range, MuJoCo clips a control.
+def given_state(
+    options: dict[str, Any] | None, qpos_shape: tuple[int, ...], qvel_shape: tuple[int, ...]
+) -> tuple[FloatArray, FloatArray] | None:
+    """The first state that ``reset(options=...)`` gives, checked; ``InvalidSetting`` for half of one."""
+    given = (options or {}).keys() & {"qpos", "qvel"}
+    if not options or not given:
+        return None
+    if len(given) == 1:
+        raise InvalidSetting('A first state needs both options["qpos"] and options["qvel"].')
+    return checked_state("qpos", options["qpos"], qpos_shape), checked_state("qvel", options["qvel"], qvel_shape)
 
-    Raises:
-        InvalidSetting: of another shape, or no numbers.
-        NonFiniteValue: NaN or infinity, which MuJoCo would take for 0.
+
+def checked_controls(actions: Any, shape: tuple[int, ...]) -> FloatArray:
+    """Actions as float64 controls; ``InvalidSetting`` if they are no numbers of the shape, ``NonFiniteValue`` for NaN.
+
+    MuJoCo itself clips what is beyond its range, and would take NaN for 0.
     """
     try:
         controls = np.asarray(actions, dtype=np.float64)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,95 +19,69 @@ WITHOUT_DISPLAY = (
     'starts; then render_mode="rgb_array" works.'
 )
 
-MODEL_GEOMS, LONGEST_TRACE = 2000, 2000
+MAX_GEOMS = 4000
 
 
-@dataclass(frozen=True, eq=False)
-class Trace:
-    """A path in space.
-
-    Attributes:
-        points: ``(n, 3)`` [m].
-        colors: of the segments between them, red, green, blue and opacity in [0, 1], ``(n - 1, 4)``.
-        width: of the line [pixels].
-    """
-
-    points: FloatArray
-    colors: FloatArray
-    width: float
+Path = tuple[FloatArray, FloatArray, float]
+"""Points ``(n, 3)`` [m], red, green, blue and opacity of the segments ``(n - 1, 4)``, and a width [pixels]."""
 
 
 class MujocoPainter:
-    """Draws one model with its first camera.
+    """Draws one ``mujoco.MjModel`` with its first camera.
 
-    Args:
-        model: a ``mujoco.MjModel``.
-        width: of images [pixels].
-        height: of images [pixels].
-
-    Raises:
-        gymnasium.error.DependencyNotInstalled: at the first picture, if there is no OpenGL or no display.
+    Its first picture raises ``gymnasium.error.DependencyNotInstalled`` if there is no OpenGL or no display.
     """
 
-    def __init__(self, model: Any, *, width: int = 480, height: int = 360) -> None:
+    def __init__(self, model: Any, width: int = 480, height: int = 360) -> None:
         self.model = model
         self.width, self.height = check_count("width", width), check_count("height", height)
-        self._start()
-
-    def _start(self) -> None:
-        """Forget what belongs to OpenGL."""
         self._gl: Any = None
         self._window: Any = None
 
-    def image(self, data: Any, *, trace: Trace | None = None) -> NDArray[np.uint8]:
-        """Draw an ``mujoco.MjData``: uint8 (height, width, 3).
-
-        Args:
-            data: what to draw.
-            trace: a path to draw with it. Of more than ``LONGEST_TRACE`` segments, the last ones are drawn.
-        """
+    def image(self, data: Any, *, path: Path | None = None) -> NDArray[np.uint8]:
+        """Draw an ``mujoco.MjData``, with a path if one is given: uint8 (height, width, 3)."""
         if self._gl is None:
             self._gl, self._context = self._open()
-            self._scene = mujoco.MjvScene(self.model, maxgeom=MODEL_GEOMS + LONGEST_TRACE)
-            self._options, self._perturbation = mujoco.MjvOption(), mujoco.MjvPerturb()
-            self._camera = mujoco.MjvCamera()
+            self._scene = mujoco.MjvScene(self.model, maxgeom=MAX_GEOMS)
+            self._options, self._camera = mujoco.MjvOption(), mujoco.MjvCamera()
             if self.model.ncam:
                 self._camera.type, self._camera.fixedcamid = mujoco.mjtCamera.mjCAMERA_FIXED, 0
             else:
                 mujoco.mjv_defaultFreeCamera(self.model, self._camera)
         self._gl.make_current()
-        mujoco.mjv_updateScene(
-            self.model,
-            data,
-            self._options,
-            self._perturbation,
-            self._camera,
-            mujoco.mjtCatBit.mjCAT_ALL.value,
-            self._scene,
-        )
+        everything = mujoco.mjtCatBit.mjCAT_ALL.value
+        mujoco.mjv_updateScene(self.model, data, self._options, None, self._camera, everything, self._scene)
         # Each light that casts shadows would draw a line once more, and twice as bright.
-        self._scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW.value] = trace is None
-        if trace is not None:
-            self._add(trace)
+        self._scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW.value] = path is None
+        if path is not None:
+            points, colors, width = path
+            for start, end, color in zip(points[:-1], points[1:], colors, strict=True):
+                geom = self._scene.geoms[self._scene.ngeom]
+                line = mujoco.mjtGeom.mjGEOM_LINE.value  # a tenth of the time of tubes, where OpenGL runs on the CPU
+                mujoco.mjv_initGeom(geom, line, np.zeros(3), np.zeros(3), np.zeros(9), color.astype(np.float32))
+                mujoco.mjv_connector(geom, line, width, start, end)
+                self._scene.ngeom += 1
         viewport = mujoco.MjrRect(0, 0, self.width, self.height)
         upside_down = np.empty((self.height, self.width, 3), dtype=np.uint8)
         mujoco.mjr_render(viewport, self._scene, self._context)
         mujoco.mjr_readPixels(upside_down, None, viewport, self._context)
         return np.ascontiguousarray(upside_down[::-1])
 
-    def _add(self, trace: Trace) -> None:
-        segments = list(zip(trace.points[:-1], trace.points[1:], trace.colors, strict=True))[-LONGEST_TRACE:]
-        for start, end, color in segments:
-            geom = self._scene.geoms[self._scene.ngeom]
-            line = mujoco.mjtGeom.mjGEOM_LINE.value  # a tenth of the time of tubes, where OpenGL runs on the CPU
-            mujoco.mjv_initGeom(geom, line, np.zeros(3), np.zeros(3), np.zeros(9), color.astype(np.float32))
-            mujoco.mjv_connector(geom, line, trace.width, start, end)
-            self._scene.ngeom += 1
-
     def show(self, data: Any) -> None:
         """Draw an ``mujoco.MjData`` in a window, always the same object."""
         if self._window is None:
-            self._window = self._open_window(data)
+            # Without a display, GLFW does not raise: it ends the process.
+            if not _has_display():
+                raise DependencyNotInstalled(
+                    f'render_mode="human" opens a window, but there is no display. {WITHOUT_DISPLAY}'
+                )
+            try:
+                from gymnasium.envs.mujoco.mujoco_rendering import MujocoRenderer
+            except ImportError as error:
+                raise DependencyNotInstalled(
+                    f'A window needs more ({error}): run `pip install "gymnasium[mujoco]" "mujoco<4"`.'
+                ) from error
+            self._window = MujocoRenderer(self.model, data, camera_id=0 if self.model.ncam else -1)
         self._window.render("human")
 
     def close(self) -> None:
@@ -119,7 +92,7 @@ class MujocoPainter:
             self._gl.free()
         if self._window is not None:
             self._window.close()
-        self._start()
+        self._gl = self._window = None
 
     def _open(self) -> tuple[Any, Any]:
         """An OpenGL context and, in it, MuJoCo's own with a buffer for images."""
@@ -140,26 +113,8 @@ class MujocoPainter:
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, context)
         return gl, context
 
-    def _open_window(self, data: Any) -> Any:
-        # Without a display, GLFW does not raise: it ends the process.
-        if not _has_display():
-            raise DependencyNotInstalled(
-                f'render_mode="human" opens a window, but there is no display. {WITHOUT_DISPLAY}'
-            )
-        try:
-            from gymnasium.envs.mujoco.mujoco_rendering import MujocoRenderer
-        except ImportError as error:
-            raise DependencyNotInstalled(
-                f'A window needs more ({error}): run `pip install "gymnasium[mujoco]" "mujoco<4"`.'
-            ) from error
-        return MujocoRenderer(self.model, data, camera_id=0 if self.model.ncam else -1)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name in ("model", "width", "height")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._start()
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MujocoPainter, (self.model, self.width, self.height)
 
 
 def _has_display() -> bool:

@@ -17,39 +17,27 @@ LARGEST_SOUND_VALUE = 1e10
 
 
 class MujocoSimulation:
-    """The states of ``n`` copies of a model, all stepped by one call.
+    """The states of ``n`` copies of a model, all stepped by one call; arguments as in ``MujocoVectorEnv``.
 
     A step is the same function of state and control whoever computes it: like ``mujoco.rollout``, it starts the
     constraint solver cold, not from the accelerations of the step before. The model must not depend on absolute time.
-
-    Args:
-        model: a ``mujoco.MjModel``, or a dm_control ``Physics``; copied.
-        n: number of copies.
-        frame_skip: steps of the model's ``timestep`` for which each control is held.
-        threads: worker threads; ``None`` means one per core that this process may use.
-
-    Attributes:
-        timestep: time that one step takes, frame skip included [s].
-
-    Raises:
-        InvalidSetting: an argument makes no sense.
     """
 
-    def __init__(self, model: Any, n: int, *, frame_skip: int = 1, threads: int | None = None) -> None:
-        for name, count in (("num_envs", n), ("frame_skip", frame_skip), ("threads", threads)):
-            if name != "threads" or count is not None:
-                check_count(name, count)
+    def __init__(self, model: Any, n: int, *, frame_skip: int, threads: int | None) -> None:
+        self.n, self.frame_skip = check_count("num_envs", n), check_count("frame_skip", frame_skip)
+        self._requested_threads = None if threads is None else check_count("threads", threads)
         self.model = copy.copy(as_model(model))
         # Some models ask for their energy in every step. It changes no motion, and nobody here could read it.
         self.model.opt.enableflags &= ~mujoco.mjtEnableBit.mjENBL_ENERGY.value
-        self.n, self.frame_skip = int(n), int(frame_skip)
-        self._requested_threads = None if threads is None else int(threads)
         self.timestep = float(self.model.opt.timestep) * self.frame_skip
 
         nq, nv, na = int(self.model.nq), int(self.model.nv), int(self.model.na)
         self._qpos, self._qvel = slice(1, 1 + nq), slice(1 + nq, 1 + nq + nv)
         self._motion, self._act = slice(1, 1 + nq + nv), slice(1 + nq + nv, 1 + nq + nv + na)
-        self._initial = _initial_row(self.model)
+        # Time, positions, velocities, activations and the rest, right after MuJoCo's own reset.
+        signature = mujoco.mjtState.mjSTATE_FULLPHYSICS.value
+        self._initial = np.empty(mujoco.mj_stateSize(self.model, signature))
+        mujoco.mj_getState(self.model, mujoco.MjData(self.model), self._initial, signature)
         # MuJoCo answers an unstable step by resetting time and state to those of the model. A clock that starts between
         # two steps gives that away: no multiple of the time step past it equals one past zero.
         self._initial[0] = 0.5 * float(self.model.opt.timestep)
@@ -67,8 +55,7 @@ class MujocoSimulation:
         self._models = [self.model] * self.n
         # MuJoCo's default, ten portions a thread, spends more on handing them out than it gains by balance.
         self._portion = max(1, self.n // (4 * self.threads))
-        width = len(self._initial)
-        self._results = np.empty((self.n, self.frame_skip, width))
+        self._results = np.empty((self.n, self.frame_skip, len(self._initial)))
         self._sensors = np.empty((self.n, self.frame_skip, int(self.model.nsensordata)))
         self._controls = np.zeros((self.n, self.frame_skip, int(self.model.nu)))
 
@@ -82,23 +69,14 @@ class MujocoSimulation:
         return MujocoStates(qpos=qpos, qvel=qvel, act=act, time=time)
 
     def set_state(self, i: int, qpos: Any, qvel: Any) -> None:
-        """Put copy ``i`` into a state, at time 0 and with activations as the model has them.
-
-        Raises:
-            InvalidData: not of shape ``(nq,)`` and ``(nv,)``.
-            NonFiniteValue: NaN or infinity.
-        """
+        """Put copy ``i`` into a state, checked, at time 0 and with activations as the model has them."""
         row = self._initial.copy()
         for name, where, values in (("qpos", self._qpos, qpos), ("qvel", self._qvel, qvel)):
             row[where] = checked_state(name, values, (where.stop - where.start,))
         self._rows[i], self._elapsed[i] = row, 0
 
     def step(self, controls: FloatArray) -> NDArray[np.bool_]:
-        """Apply one control to each copy, ``(n, nu)``.
-
-        Returns:
-            Which copies became unstable, ``(n,)``. These stay in the state that they were in.
-        """
+        """Apply one control ``(n, nu)`` to each copy. Those that become unstable, ``(n,)``, stay where they were."""
         self._controls[:] = controls[:, None, :]
         self._pool.rollout(
             self._models,
@@ -134,11 +112,3 @@ class MujocoSimulation:
 
 
 _MADE_ANEW = frozenset({"threads", "_pool", "_scratch", "_models", "_portion", "_results", "_sensors", "_controls"})
-
-
-def _initial_row(model: Any) -> FloatArray:
-    """The state right after MuJoCo's own reset: time, positions, velocities, activations and the rest."""
-    signature = mujoco.mjtState.mjSTATE_FULLPHYSICS.value
-    row = np.empty(mujoco.mj_stateSize(model, signature))
-    mujoco.mj_getState(model, mujoco.MjData(model), row, signature)
-    return row

@@ -7,13 +7,12 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.error import ResetNeeded
 from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
-from constrained_maxent.envs.autoreset import as_mode, require_running, reset_mask
+from constrained_maxent.envs.episodes import as_mode, can_render, check_render_mode, require_running, reset_mask
 from constrained_maxent.envs.mujoco_model import (
     CostFunction,
     MujocoStates,
@@ -21,26 +20,21 @@ from constrained_maxent.envs.mujoco_model import (
     RewardFunction,
     StartFunction,
     StateFunction,
-    StateFunctions,
     TerminationFunction,
-    check_render_mode,
     checked_controls,
-    checked_state,
     control_space,
-    frame_rate,
+    given_state,
     horizon_steps,
     mujoco,
     positions_and_velocities,
 )
 from constrained_maxent.envs.mujoco_painter import MujocoPainter
 from constrained_maxent.envs.mujoco_simulation import MujocoSimulation
-from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.errors import InvalidData, InvalidSetting
 from constrained_maxent.types import FloatArray, require_finite
 
-MujocoVectorBase = VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]
 
-
-class MujocoVectorEnv(MujocoVectorBase):
+class MujocoVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
     """``num_envs`` copies of a MuJoCo or dm_control model, with the autoreset semantics of ``SyncVectorEnv``.
 
     What a step means is given by functions of NumPy arrays, each called once for all copies (``n`` of them):
@@ -50,17 +44,16 @@ class MujocoVectorEnv(MujocoVectorBase):
 
     - ``cost`` ``(n,)``: of the states in which the actions were taken, also of an episode's last step;
     - ``state`` ``(n, dimensions)``, float64: the physical state that belongs to the observation, also after a reset;
-    - ``physics_error`` ``(n,)``, bool: the simulation became unstable in this step. It has no result: the episode is
-      truncated with reward 0 in the state that it was in, and ``physics_errors`` counts it. A tracker must not learn
-      from such a step. With same-step autoreset the flag is in ``final_info``, like the cost.
+    - ``physics_error`` ``(n,)``, bool: the simulation became unstable in this step, which nobody should learn from: the
+      episode is truncated with reward 0 in the state that it was in. With same-step autoreset the flag is in
+      ``final_info``, like the cost.
 
     Each copy draws from its own generator, seeded like a sub-environment of ``SyncVectorEnv``.
 
     Args:
         model: a ``mujoco.MjModel``, or a dm_control ``Physics``; copied.
         num_envs: number of copies.
-        observation: observations of states.
-        observation_space: the space of one of them.
+        observation, observation_space: observations of states, and the space of one of them.
         start: draws a first state.
         reward: rewards of transitions; ``None`` means 0.
         cost: costs of states and controls, or a mapping with the key ``"cost"`` and what else shall stand in ``infos``
@@ -74,14 +67,12 @@ class MujocoVectorEnv(MujocoVectorBase):
             sample of its times.
         threads: worker threads; ``None`` means one per core. Results do not depend on it.
         render_mode: ``"rgb_array"`` or ``None``.
-        width: of images [pixels].
-        height: of images [pixels].
+        width, height: of images [pixels].
         autoreset_mode: an ``AutoresetMode`` or its value: ``"NextStep"``, ``"SameStep"`` or ``"Disabled"``.
 
     Attributes:
         timestep: time that one step takes, frame skip included [s].
         horizon: steps after which an episode is truncated, or ``None``.
-        physics_errors: number of steps so far in which the simulation became unstable.
 
     Raises:
         InvalidSetting: an argument, an action or a reset mask makes no sense.
@@ -124,26 +115,16 @@ class MujocoVectorEnv(MujocoVectorBase):
             raise InvalidSetting("staggered_starts=True spreads the copies over the episode: give a time_limit.")
         self.num_envs = n = self._simulation.n
         self.render_mode = render_mode
-        self.metadata = {
-            **self.metadata,
-            "autoreset_mode": self.autoreset_mode,
-            "render_fps": frame_rate(self.timestep),
-        }
+        fps = max(1, round(1.0 / self.timestep))
+        self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode, "render_fps": fps}
         self.single_observation_space = observation_space
         self.single_action_space = control_space(self._simulation.model)
-        self.observation_space = batch_space(self.single_observation_space, n)
+        self.observation_space = batch_space(observation_space, n)
         self.action_space = batch_space(self.single_action_space, n)
-        self.physics_errors = 0
 
-        self._start = start
-        self._functions = StateFunctions(
-            observation_space=observation_space,
-            observation=observation,
-            state=positions_and_velocities if state is None else state,
-            reward=reward,
-            cost=cost,
-            terminated=terminated,
-        )
+        self._observation, self._start, self._cost = observation, start, cost
+        self._reward, self._terminated = reward, terminated
+        self._state = positions_and_velocities if state is None else state
         self._staggered_starts = bool(staggered_starts)
         self._painter = MujocoPainter(self._simulation.model, width=width, height=height)
         self._generators: list[np.random.Generator] = []
@@ -176,7 +157,7 @@ class MujocoVectorEnv(MujocoVectorBase):
 
     @property
     def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
-        """The seed of each of them."""
+        """The seed of each copy's generator."""
         self._seed_generators(None)
         return tuple(self._seeds)
 
@@ -194,16 +175,15 @@ class MujocoVectorEnv(MujocoVectorBase):
             All current observations, and infos with the ``state`` of the copies that were restarted.
         """
         mask = reset_mask(options, self.num_envs, started=self._started)
-        given = self._given_states(options)
+        given = given_state(options, (self.num_envs, self.model.nq), (self.num_envs, self.model.nv))
         self._seed_generators(seed, mask)
         self._restart(mask, given)
         if self._staggered_starts and self.horizon is not None and (options is None or "reset_mask" not in options):
             self._last_step -= np.arange(self.num_envs) * self.horizon // self.num_envs
         self._started = True
-        states = self._simulation.states()
-        observations = self._functions.observe(states)
+        observations, state = self._observe(self._simulation.states())
         require_finite("The observations", observations)
-        return observations, _entries({"state": self._functions.physical(states)}, mask)
+        return observations, _entries({"state": state}, mask)
 
     def step(
         self, actions: ArrayLike
@@ -216,20 +196,24 @@ class MujocoVectorEnv(MujocoVectorBase):
         Returns:
             Observations, rewards float64, terminated and truncated bool, each ``(num_envs, ...)``, and infos.
         """
-        controls = self._checked(actions)
-        n, simulation, functions = self.num_envs, self._simulation, self._functions
+        require_running(self._ended, started=self._started, mode=self.autoreset_mode)
+        n, simulation = self.num_envs, self._simulation
+        controls = checked_controls(actions, (n, int(self.model.nu)))
         before = simulation.states()
-        reports = functions.costs(before, controls)
+        reports = self._costs(before, controls)
         failed = simulation.step(controls)
         self._elapsed += 1
         after = simulation.states()
-        rewards, terminated = functions.rewards(before, controls, after), functions.ends(after)
+        rewards, terminated = np.zeros(n), np.zeros(n, dtype=np.bool_)
+        if self._reward is not None:
+            rewards = _column("reward", self._reward(before, controls, after), n)
+        if self._terminated is not None:
+            terminated = _column("terminated", self._terminated(after), n, np.bool_)
         truncated = self._elapsed >= self._last_step
         resetting = self._ended if self.autoreset_mode is AutoresetMode.NEXT_STEP else np.zeros(n, dtype=np.bool_)
         if failed.any():
             failed &= ~resetting
             rewards[failed], terminated[failed], truncated[failed] = 0.0, False, True
-            self.physics_errors += int(np.count_nonzero(failed))
         reports["physics_error"] = failed
         if resetting.any():
             rewards[resetting], terminated[resetting], truncated[resetting] = 0.0, False, False
@@ -237,15 +221,20 @@ class MujocoVectorEnv(MujocoVectorBase):
             after = simulation.states()
         ended = self._ended = terminated | truncated
 
-        observations = functions.observe(after)
-        state = functions.physical(after)
+        observations, state = self._observe(after)
         every = np.ones(n, dtype=np.bool_)
         if self.autoreset_mode is AutoresetMode.SAME_STEP and ended.any():
-            infos = self._final_infos(observations, reports | {"state": state.copy()})
-            copies = np.flatnonzero(ended)
+            copies, final_obs = np.flatnonzero(ended), np.full(n, None, dtype=object)
+            for i in copies.tolist():
+                final_obs[i] = observations[i].copy()
+            infos = {
+                "final_obs": final_obs,
+                "_final_obs": ended.copy(),
+                "final_info": _entries(reports | {"state": state.copy()}, ended),
+                "_final_info": ended.copy(),
+            }
             self._restart(ended)
-            fresh = simulation.states(copies)
-            observations[copies], state[copies] = functions.observe(fresh), functions.physical(fresh)
+            observations[copies], state[copies] = self._observe(simulation.states(copies))
             infos |= _entries(reports, ~ended) | _entries({"state": state}, every)
         else:
             infos = _entries(reports, ~resetting) | _entries({"state": state}, every)
@@ -253,10 +242,7 @@ class MujocoVectorEnv(MujocoVectorBase):
 
     def render(self) -> tuple[NDArray[np.uint8], ...] | None:
         """Draw every copy: a tuple of ``num_envs`` images, uint8 (height, width, 3)."""
-        if not self._started:
-            raise ResetNeeded("There is nothing to draw yet: call reset() before render().")
-        if self.render_mode is None:
-            gym.logger.warn(f"Nothing is drawn without a render_mode: pass one of {self.metadata['render_modes']}.")
+        if not can_render(self, started=self._started):
             return None
         data = mujoco.MjData(self.model)
         frames = []
@@ -273,7 +259,30 @@ class MujocoVectorEnv(MujocoVectorBase):
             self._painter.close()
             self._simulation.close()
 
-    # Episodes.
+    def _observe(self, states: MujocoStates) -> tuple[NDArray[Any], FloatArray]:
+        """Copies of the observations, of the space's dtype, and of the physical states, float64."""
+        space, n = self.single_observation_space, len(states.time)
+        observations = np.array(self._observation(states), dtype=space.dtype)
+        if observations.shape != (n, *(space.shape or ())):
+            raise InvalidData(
+                f"observation(states) must be of shape {(n, *(space.shape or ()))}, one row for each state and as "
+                f"observation_space says; not {observations.shape}."
+            )
+        state = np.array(self._state(states), dtype=np.float64)
+        if state.ndim != 2 or len(state) != n:
+            raise InvalidData(f"state(states) must be of shape ({n}, dimensions), not {state.shape}.")
+        return observations, state
+
+    def _costs(self, states: MujocoStates, controls: FloatArray) -> dict[str, NDArray[Any]]:
+        """Entries of infos, float64 ``(n,)`` each: ``cost``, and what is reported beside it."""
+        if self._cost is None:
+            return {}
+        costs = self._cost(states, controls)
+        if not isinstance(costs, Mapping):
+            return {"cost": _column("cost", costs, self.num_envs)}
+        if "cost" not in costs:
+            raise InvalidData(f"cost(states, controls) must have the key 'cost', the sum of all; has {list(costs)}.")
+        return {name: _column(f"cost[{name!r}]", values, self.num_envs) for name, values in costs.items()}
 
     def _restart(self, mask: NDArray[np.bool_], given: tuple[FloatArray, FloatArray] | None = None) -> None:
         for i in np.flatnonzero(mask).tolist():
@@ -286,11 +295,11 @@ class MujocoVectorEnv(MujocoVectorBase):
 
     def _seed_generators(self, seed: int | Sequence[int | None] | None, mask: NDArray[np.bool_] | None = None) -> None:
         n = self.num_envs
-        seeds: list[int | None]
+        seeds: list[int | None] = [None] * n
         if isinstance(seed, (int, np.integer)):
             seeds = [int(seed) + i for i in range(n)]
-        else:
-            seeds = [None] * n if seed is None else list(seed)
+        elif seed is not None:
+            seeds = list(seed)
         if len(seeds) != n:
             raise InvalidSetting(f"seed must be one int or a list of {n}, not of {len(seeds)}.")
         if not self._generators:
@@ -300,34 +309,13 @@ class MujocoVectorEnv(MujocoVectorBase):
             if own is not None and (mask is None or mask[i]):
                 self._generators[i], self._seeds[i] = seeding.np_random(own)
 
-    # Infos.
 
-    def _final_infos(self, observations: NDArray[Any], reports: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
-        """What is known of the copies whose episodes end in this step, before new ones start in it."""
-        final_obs = np.full(self.num_envs, None, dtype=object)
-        for i in np.flatnonzero(self._ended).tolist():
-            final_obs[i] = observations[i].copy()
-        return {
-            "final_obs": final_obs,
-            "_final_obs": self._ended.copy(),
-            "final_info": _entries(reports, self._ended),
-            "_final_info": self._ended.copy(),
-        }
-
-    # Arguments, checked.
-
-    def _checked(self, actions: ArrayLike) -> FloatArray:
-        require_running(self._ended, started=self._started, mode=self.autoreset_mode)
-        return checked_controls(actions, (self.num_envs, int(self.model.nu)))
-
-    def _given_states(self, options: dict[str, Any] | None) -> tuple[FloatArray, FloatArray] | None:
-        if options is None or ("qpos" not in options and "qvel" not in options):
-            return None
-        if not ("qpos" in options and "qvel" in options):
-            raise InvalidSetting('A first state needs both options["qpos"] and options["qvel"].')
-        sizes = {"qpos": int(self.model.nq), "qvel": int(self.model.nv)}
-        qpos, qvel = (checked_state(name, options[name], (self.num_envs, size)) for name, size in sizes.items())
-        return qpos, qvel
+def _column(name: str, values: ArrayLike, n: int, dtype: Any = np.float64) -> NDArray[Any]:
+    """A copy of one value per copy of the model."""
+    column = np.array(values, dtype=dtype)
+    if column.shape != (n,):
+        raise InvalidData(f"{name} must be of shape ({n},), one entry per copy; not {column.shape}.")
+    return column
 
 
 def _entries(columns: Mapping[str, NDArray[Any]], mask: NDArray[np.bool_]) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
-from constrained_maxent.reporting.style import GREY, INK, blank_figure
+from constrained_maxent.reporting.style import INK, blank_figure, plain_axes
 from constrained_maxent.types import FloatArray
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Colors of curves, by Okabe and Ito, which color-blind people can tell apart."""
 DASHES = ("-", "--", ":")
 """Line styles: the first six curves are solid, the next six dashed."""
@@ -25,12 +25,9 @@ LINES = ("--", ":", "-.", (0, (8, 2)), (0, (1, 4)), (0, (4, 4)))
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One setting.
+    """One setting over ``x`` ``(n,)``: ``values`` of every seed, ``(n_seeds, n)``, where NaN leaves a gap.
 
-    Attributes:
-        label: in the legend; the same label has the same color in every panel.
-        x: ``(n,)``.
-        values: of every seed, ``(n_seeds, n)``; NaN leaves a gap.
+    The same ``label`` has the same color in every panel.
     """
 
     label: str
@@ -43,11 +40,8 @@ class Panel:
     """One pair of axes.
 
     Attributes:
-        curves: drawn in it.
-        title: above it.
-        xlabel, ylabel: beside it.
+        curves, title, xlabel, ylabel: what is drawn in it and written beside it.
         lines: horizontal lines by label, such as the optimum or a limit; several of one label for both sides of one.
-        marks: where vertical lines stand, such as the iterations of snapshots.
         xscale, yscale: Matplotlib's names: ``"linear"``, ``"log"`` or ``"symlog"`` (linear between -1 and 1).
     """
 
@@ -56,7 +50,6 @@ class Panel:
     xlabel: str = ""
     ylabel: str = ""
     lines: Mapping[str, float | Sequence[float]] = field(default_factory=dict)
-    marks: Sequence[float] = ()
     xscale: str = "linear"
     yscale: str = "linear"
 
@@ -74,23 +67,24 @@ def curves_figure(panels: Sequence[Sequence[Panel]], *, band: Band = "deviation"
     Raises:
         InvalidData: no panels, rows of different lengths, or values whose shape does not fit ``x``.
         InvalidSetting: unknown band.
-        NonFiniteValue: a line or a mark is NaN or infinite.
+        NonFiniteValue: a line is NaN or infinite.
     """
     if band not in get_args(Band):
         raise InvalidSetting(f"band={band!r} must be one of {', '.join(get_args(Band))}.")
     if not panels or not panels[0] or len({len(row) for row in panels}) > 1:
         raise InvalidData("panels must be rows of equal length, with at least one panel.")
-    labels = list(dict.fromkeys(curve.label for row in panels for panel in row for curve in panel.curves))
-    names = list(dict.fromkeys(name for row in panels for panel in row for name in panel.lines))
+    every = [panel for row in panels for panel in row]
+    labels = list(dict.fromkeys(curve.label for panel in every for curve in panel.curves))
+    names = list(dict.fromkeys(name for panel in every for name in panel.lines))
     n_rows, n_columns = len(panels), len(panels[0])
-    figure = blank_figure(max(3.1 * n_columns, 5.0), 2.5 * n_rows + 0.8)
+    figure = blank_figure(max(3.1 * n_columns, 5.0), 2.5 * n_rows + 0.8, title)
     grid = figure.subplots(n_rows, n_columns, squeeze=False)
     handles = {}
-    for axes, panel in zip(grid.reshape(-1), [panel for row in panels for panel in row], strict=True):
+    for axes, panel in zip(grid.reshape(-1), every, strict=True):
         for curve in panel.curves:
             number = labels.index(curve.label)
-            color = COLOURS[number % len(COLOURS)]
-            dashes = DASHES[number // len(COLOURS) % len(DASHES)]
+            color = COLORS[number % len(COLORS)]
+            dashes = DASHES[number // len(COLORS) % len(DASHES)]
             x, mean, half = _moments(curve, band)
             axes.fill_between(x, mean - half, mean + half, color=color, alpha=0.2, linewidth=0)
             if band == "runs":
@@ -102,10 +96,6 @@ def curves_figure(panels: Sequence[Sequence[Panel]], *, band: Band = "deviation"
                 if not np.isfinite(value):
                     raise NonFiniteValue(f"The line {name!r} is {value!r}: only finite lines can be drawn.")
                 handles[name] = axes.axhline(value, color=INK, linestyle=style, linewidth=1.0, label=name)
-        for mark in panel.marks:
-            if not np.isfinite(mark):
-                raise NonFiniteValue(f"A mark is {mark!r}: only finite ones can be drawn.")
-            axes.axvline(mark, color=GREY, linewidth=0.8, zorder=0, gid="mark")
         axes.set_title(panel.title, fontsize=9)
         axes.set_xlabel(panel.xlabel, fontsize=9)
         axes.set_ylabel(panel.ylabel, fontsize=9)
@@ -114,39 +104,25 @@ def curves_figure(panels: Sequence[Sequence[Panel]], *, band: Band = "deviation"
             # Labels of five digits run into each other where there are more.
             axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
         axes.set_yscale(panel.yscale, **({"linthresh": 1.0} if panel.yscale == "symlog" else {}))
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(axis="y", color=GREY, linewidth=0.5, alpha=0.5)
-        axes.tick_params(labelsize=8)
-    shown = {name: handles[name] for name in [*labels, *names]}
-    if shown:
+        plain_axes(axes, 8)
+    if shown := [handles[name] for name in [*labels, *names]]:
         columns = min(len(shown), max(2, n_columns + 1))
-        figure.legend(
-            list(shown.values()), list(shown), loc="outside lower center", ncols=columns, frameon=False, fontsize=8
-        )
-    if title is not None:
-        figure.suptitle(title, fontsize=10)
+        figure.legend(handles=shown, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
     return figure
 
 
-def mean_and_deviation(values: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation (of a sample; 0 for one seed) over the first axis, NaN where nothing is known."""
-    table = np.asarray(values, dtype=np.float64)
-    known = np.isfinite(table)
-    count = known.sum(axis=0)
-    some = np.maximum(count, 1)
-    mean = np.where(known, table, 0.0).sum(axis=0) / some
-    squares = np.where(known, (table - mean) ** 2, 0.0).sum(axis=0) / np.maximum(count - 1, 1)
-    return np.where(count > 0, mean, np.nan), np.where(count > 0, np.sqrt(squares), np.nan)
-
-
 def _moments(curve: Curve, band: Band) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """x, means, and half the heights of the band."""
+    """x, the means over seeds, NaN where nothing is known, and half the heights of the band, 0 for one seed."""
     x, values = np.asarray(curve.x, dtype=np.float64), np.asarray(curve.values, dtype=np.float64)
     if x.ndim != 1 or values.ndim != 2 or values.shape[1] != len(x) or not len(values):
         raise InvalidData(
             f"The curve {curve.label!r} has values of shape {values.shape} over {x.shape}: expected (n_seeds, n)."
         )
-    mean, deviation = mean_and_deviation(values)
+    known = np.isfinite(values)
+    count = known.sum(axis=0)
+    mean = np.where(known, values, 0.0).sum(axis=0) / np.maximum(count, 1)
+    squares = np.where(known, (values - mean) ** 2, 0.0).sum(axis=0) / np.maximum(count - 1, 1)
+    mean, deviation = np.where(count > 0, mean, np.nan), np.where(count > 0, np.sqrt(squares), np.nan)
     if band == "deviation":
         return x, mean, deviation
     if band == "runs":
@@ -154,6 +130,5 @@ def _moments(curve: Curve, band: Band) -> tuple[FloatArray, FloatArray, FloatArr
     # Imported late: SciPy's distributions take longer to load than most figures to draw.
     from scipy.stats import t
 
-    count = np.isfinite(values).sum(axis=0)
     quantile = np.where(count > 1, t.ppf(0.975, np.maximum(count - 1, 1)), 0.0)
     return x, mean, quantile * deviation / np.sqrt(np.maximum(count, 1))

@@ -11,33 +11,19 @@ from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 from numpy.typing import ArrayLike, NDArray
 
-from constrained_maxent.errors import InvalidData, NonFiniteValue
-from constrained_maxent.reporting.style import (
-    GREY,
-    INK,
-    VERMILLION,
-    blank_figure,
-    color_bar,
-    draw_arrows,
-    numbers,
-    sequential_colors,
-)
-from constrained_maxent.types import FloatArray
+from constrained_maxent.errors import InvalidData
+from constrained_maxent.reporting.style import GREY, INK, VERMILLION, blank_figure, color_bar, draw_arrows
+from constrained_maxent.types import FloatArray, as_array, require_finite
 
-# Columns of the actions left, down, right, up as steps on an image, whose rows run downwards.
+# The actions left, down, right, up as steps on an image, whose rows run downwards.
 ARROWS = np.array([[-1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, -1.0]])
-# Arrows start this far from the middle of their cell, so that their heads stay apart, and that of an action that is
-# certain ends just inside it [cells].
+# Arrows start beside the middle of their cell, so that their heads stay apart, and end just inside it [cells].
 ARROW_START, ARROW_LENGTH = 0.07, 0.39
 LEAST_PROBABILITY = 0.02
 
 
 def grid_occupancy_figure(
-    desc: Iterable[Iterable[str | bytes] | bytes],
-    occupancy: ArrayLike,
-    policy: ArrayLike,
-    *,
-    title: str | None = None,
+    desc: Iterable[Iterable[str | bytes]], occupancy: ArrayLike, policy: ArrayLike, *, title: str | None = None
 ) -> Figure:
     r"""Draw where a policy spends its time on a grid, and what it does there.
 
@@ -70,7 +56,7 @@ def grid_occupancy_figure(
     height += 0.0 if title is None else 0.3
     figure = blank_figure(max(width, 3.2), height if flat else max(height, 2.2))
     axes = figure.add_subplot()
-    image = axes.imshow(visits, cmap=sequential_colors(), vmin=0.0, vmax=float(visits.max()) or 1.0, aspect="equal")
+    image = axes.imshow(visits, cmap="Blues", vmin=0.0, vmax=float(visits.max()) or 1.0, aspect="equal")
     side = "bottom" if flat else "right"
     color_bar(figure, image, axes, "state occupancy d(s)", location=side, shrink=0.92, pad=0.03)
     axes.set_xticks([])
@@ -90,32 +76,23 @@ def grid_occupancy_figure(
     return figure
 
 
-def _letters(desc: Iterable[Iterable[str | bytes] | bytes]) -> NDArray[np.str_]:
+def _letters(desc: Iterable[Iterable[str | bytes]]) -> NDArray[np.str_]:
     """The grid as an array of single letters, checked."""
-    if isinstance(desc, str | bytes):
-        raise InvalidData(f'desc={desc!r} must be a list of rows, such as ["SF", "HG"].')
     try:
-        rows = [row.decode("latin-1") if isinstance(row, bytes) else "".join(map(_letter, row)) for row in desc]
-    except TypeError:
-        raise InvalidData(f"desc={desc!r} must be rows of the letters S, F, H and G.") from None
-    if not rows or not rows[0] or len(set(map(len, rows))) > 1:
-        raise InvalidData(f"The rows of desc must be equally long and not empty, not {[len(row) for row in rows]}.")
-    if unknown := set("".join(rows)) - set("SFHG"):
-        raise InvalidData(f"desc may hold the letters S, F, H and G only, not {', '.join(map(repr, sorted(unknown)))}.")
-    return np.array([list(row) for row in rows])
-
-
-def _letter(tile: str | bytes) -> str:
-    return tile.decode("latin-1") if isinstance(tile, bytes) else tile
+        letters = np.array([] if isinstance(desc, str) else [list(row) for row in desc], dtype=np.str_)
+    except (TypeError, ValueError):
+        letters = np.array([], dtype=np.str_)
+    if letters.ndim != 2 or not letters.size or not np.isin(letters, list("SFHG")).all():
+        raise InvalidData(f"desc={desc!r} must be rows, equally long and not empty, of the letters S, F, H and G.")
+    return letters
 
 
 def _table(name: str, values: ArrayLike, n_states: int) -> FloatArray:
     """A table over states and the four actions, without negative entries."""
-    table = numbers(name, values)
+    table = as_array(name, values, np.float64)
     if table.shape != (n_states, len(ARROWS)):
         raise InvalidData(f"{name} has shape {table.shape}, expected (n_states, n_actions) = {(n_states, 4)}.")
-    if not np.isfinite(table).all():
-        raise NonFiniteValue(f"{name} has an entry that is NaN or infinite.")
+    require_finite(name, table)
     if table.min() < 0.0:
         raise InvalidData(f"{name} has a negative entry, {table.min():.6g}.")
     return table

@@ -1,8 +1,4 @@
-"""What stands where in the cartpole and the point mass: sizes read from the model, drawn by Matplotlib.
-
-A scene turns physical states, ``(n, n_state)`` as in ``info["state"]``, into positions. It holds no environment and no
-OpenGL: pictures, strips and videos share it.
-"""
+"""What stands where in the cartpole and the point mass: sizes read from the model, drawn by Matplotlib."""
 
 from __future__ import annotations
 
@@ -32,17 +28,22 @@ Move = Callable[[FloatArray], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Scene(ABC):
-    """Sizes [m] of what is drawn, and how states are placed."""
+    """Turns physical states, ``(n, n_state)`` as in ``info["state"]``, into places [m], and draws them.
+
+    Attributes:
+        model: the ``mujoco.MjModel``.
+        tracer_label: what colors the tracer, with its unit.
+        is_signed: whether that may be negative.
+        image_size: width and height of films [pixels].
+        plane: the coordinates of space that the picture shows.
+    """
 
     tracer_label: ClassVar[str]
-    """What colors the tracer, with its unit."""
     is_signed: ClassVar[bool]
-    """Whether that may be negative."""
     image_size: ClassVar[tuple[int, int]]
-    """Width and height of films [pixels]."""
+    plane: ClassVar[tuple[int, int]]
 
     model: Any
-    """The ``mujoco.MjModel``."""
 
     @property
     @abstractmethod
@@ -58,16 +59,16 @@ class Scene(ABC):
         """The point that leaves a trace, in space: ``(n, 3)`` [m]."""
 
     @abstractmethod
-    def projected(self, points: FloatArray) -> FloatArray:
-        """Points in space as the picture shows them: ``(n, 2)`` [m]."""
-
-    @abstractmethod
     def tracer_values(self, states: FloatArray) -> FloatArray:
         """The numbers that color the trace of states ``(n, n_state)``: ``(n,)``."""
 
     @abstractmethod
     def draw(self, axes: Axes) -> Move:
         """Draw everything, and return what moves it."""
+
+    def projected(self, states: FloatArray) -> FloatArray:
+        """The traced point as the picture shows it: ``(n, 2)`` [m]."""
+        return self.traced(states)[:, self.plane]
 
     def tracer_norm(self, states: FloatArray) -> Normalize:
         """The color scale for states ``(..., n_state)``: symmetric where values are signed. NaN is left out."""
@@ -82,7 +83,7 @@ class Scene(ABC):
         axes.add_collection(path, autolim=False)
 
         def show(states: FloatArray) -> None:
-            points = self.projected(self.traced(states))
+            points = self.projected(states)
             path.set_segments(list(np.stack([points[:-1], points[1:]], axis=1)))
             path.set_array(self.tracer_values(states)[1:])
 
@@ -101,6 +102,7 @@ class CartpoleScene(Scene):
 
     tracer_label: ClassVar[str] = "angular velocity of the pole [rad/s]"
     is_signed: ClassVar[bool] = True
+    plane: ClassVar[tuple[int, int]] = (0, 2)
     image_size: ClassVar[tuple[int, int]] = (864, 480)  # MuJoCo's camera has to see the pole at the ends of the rail
 
     slider_limit: float
@@ -118,12 +120,6 @@ class CartpoleScene(Scene):
         return float(self.model.body("cart").pos[2] + self.model.body("pole_1").pos[2])
 
     @property
-    def cart_size(self) -> tuple[float, float]:
-        """Half the cart's width and height [m]."""
-        size = self.model.geom("cart").size
-        return float(size[0]), float(size[2])
-
-    @property
     def frame(self) -> tuple[float, float, float, float]:
         # A pole that lies flat at the end of the rail is still in sight.
         width = max(float(self.model.geom("rail1").size[1]), self.slider_limit) + self.pole_length + 0.1
@@ -138,15 +134,13 @@ class CartpoleScene(Scene):
         height = self.hinge_height + self.pole_length * np.cos(angle)
         return np.stack([x + self.pole_length * np.sin(angle), np.zeros(len(x)), height], axis=1)
 
-    def projected(self, points: FloatArray) -> FloatArray:
-        return points[:, [0, 2]]
-
     def tracer_values(self, states: FloatArray) -> FloatArray:
         return states[:, 3]
 
     def draw(self, axes: Axes) -> Move:
         self._prepare(axes)
-        (half_width, half_height), hinge = self.cart_size, self.hinge_height
+        half_width, _, half_height = self.model.geom("cart").size.tolist()
+        hinge = self.hinge_height
         reach = float(self.model.geom("rail1").size[1])
         axes.plot([-reach, reach], [hinge, hinge], color=METAL, linewidth=1.6, zorder=1, gid="rail")
         for limit in (-self.slider_limit, self.slider_limit):
@@ -156,7 +150,7 @@ class CartpoleScene(Scene):
         (pole,) = axes.plot([], [], color=INK, linewidth=2.0, solid_capstyle="round", zorder=5, gid="pole")
 
         def move(state: FloatArray) -> None:
-            ((x, y),) = self.projected(self.traced(state[None]))
+            ((x, y),) = self.projected(state[None])
             cart.set_xy((state[0] - half_width, hinge - half_height))
             pole.set_data([state[0], x], [hinge, y])
 
@@ -169,6 +163,7 @@ class PointMassScene(Scene):
 
     tracer_label: ClassVar[str] = "speed [m/s]"
     is_signed: ClassVar[bool] = False
+    plane: ClassVar[tuple[int, int]] = (0, 1)
     image_size: ClassVar[tuple[int, int]] = (480, 480)
 
     @property
@@ -188,16 +183,13 @@ class PointMassScene(Scene):
         height = float(self.model.body("pointmass").pos[2])
         return np.concatenate([states[:, :2], np.full((len(states), 1), height)], axis=1)
 
-    def projected(self, points: FloatArray) -> FloatArray:
-        return points[:, :2]
-
     def tracer_values(self, states: FloatArray) -> FloatArray:
         speed: FloatArray = np.hypot(states[:, 2], states[:, 3])
         return speed
 
     def draw(self, axes: Axes) -> Move:
         self._prepare(axes)
-        draw_table(axes, self.reach, self.target)
+        self.draw_table(axes)
         radius = float(self.model.geom("pointmass").size[0])
         mass = Circle((0, 0), radius, facecolor=WOOD, edgecolor=INK, linewidth=0.8, zorder=5, gid="mass")
         axes.add_patch(mass)
@@ -207,15 +199,8 @@ class PointMassScene(Scene):
 
         return move
 
-    @property
-    def target(self) -> float:
-        """Radius of the target, in the middle of the table [m]."""
-        return float(self.model.geom("target").size[0])
-
-
-def draw_table(axes: Axes, reach: float, target: float) -> None:
-    """The edge of the point mass's table, and the ring of its target."""
-    edge = Rectangle((-reach, -reach), 2 * reach, 2 * reach, fill=False, edgecolor=INK, gid="table")
-    ring = Circle((0, 0), target, fill=False, edgecolor=BLUE, linewidth=1.2, zorder=4, gid="target")
-    axes.add_patch(edge)
-    axes.add_patch(ring)
+    def draw_table(self, axes: Axes) -> None:
+        """Draw the edge of the table, and the ring of the target in its middle."""
+        reach, target = self.reach, float(self.model.geom("target").size[0])
+        axes.add_patch(Rectangle((-reach, -reach), 2 * reach, 2 * reach, fill=False, edgecolor=INK, gid="table"))
+        axes.add_patch(Circle((0, 0), target, fill=False, edgecolor=BLUE, linewidth=1.2, zorder=4, gid="target"))

@@ -1,41 +1,40 @@
-"""What all figures share: size, colors, arrows, and how arrays of numbers are read.
+"""What all figures share: size, colors and arrows. They are independent of ``pyplot``: no display, no window.
 
-The figures are independent of ``pyplot``: they need no display, no window opens, and they are freed like any other
-object. Write them with ``figure.savefig``. The colors are those of Okabe and Ito, which color-blind people can tell
-apart.
+The colors are those of Okabe and Ito, which color-blind people can tell apart.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from constrained_maxent.errors import InvalidData, NonFiniteValue
-from constrained_maxent.types import FloatArray
+from constrained_maxent.types import FloatArray, as_array
 
 DPI = 150
 BLUE, PALE_BLUE, VERMILLION, GREEN, GREY, INK = "#0072B2", "#97C6E6", "#D55E00", "#009E73", "#B8BEC4", "#1B2A38"
 
 
-def blank_figure(width: float, height: float) -> Figure:
-    """An empty figure [inches] that no window and no global list knows of."""
+def blank_figure(width: float, height: float, title: str | None = None) -> Figure:
+    """A figure [inches] with nothing but a title, that no window and no global list knows of."""
     figure = Figure(figsize=(width, height), dpi=DPI, layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
+    if title is not None:
+        figure.suptitle(title, fontsize=10, color=INK)
     return figure
 
 
-def sequential_colors() -> LinearSegmentedColormap:
-    """From almost white to dark blue, evenly in lightness."""
-    colors = matplotlib.colormaps["Blues"](np.linspace(0.02, 1.0, 256))
-    return LinearSegmentedColormap.from_list("occupancy", list(colors))
+def plain_axes(axes: Axes, label_size: float) -> None:
+    """Leave of a frame what the eye needs to read values."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color=GREY, linewidth=0.5, alpha=0.5)
+    axes.tick_params(labelsize=label_size)
 
 
 def color_bar(figure: Figure, colors: ScalarMappable, axes: Any, label: str, **place: Any) -> None:
@@ -52,17 +51,9 @@ def draw_arrows(axes: Axes, places: FloatArray, vectors: FloatArray, *, gid: str
     axes.quiver(*places.T, *vectors.T, width=width, **units, **look).set_gid(gid)
 
 
-def numbers(name: str, values: ArrayLike) -> FloatArray:
-    """An array of float64, or a named error."""
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidData(f"{name} must be an array of numbers.") from None
-
-
 def episodes_of(name: str, values: ArrayLike, width: int) -> FloatArray:
     """An array of episodes, ``(n_episodes, n_steps, width)``, checked; NaN stands where one ended early."""
-    episodes = numbers(name, values)
+    episodes = as_array(name, values, np.float64)
     if episodes.ndim != 3 or episodes.shape[2] != width or not episodes.size:
         raise InvalidData(f"{name} has shape {episodes.shape}, expected (n_episodes, n_steps, {width}), not empty.")
     if np.isinf(episodes).any():

@@ -11,11 +11,8 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from constrained_maxent.errors import InvalidData, NonFiniteValue
-from constrained_maxent.reporting.style import BLUE, GREEN, GREY, PALE_BLUE, VERMILLION, blank_figure, numbers
-from constrained_maxent.types import FloatArray
-
-# Curves are thinned to this many points: a page is a few thousand dots wide.
-MAX_POINTS = 5_000
+from constrained_maxent.reporting.style import BLUE, GREEN, PALE_BLUE, VERMILLION, blank_figure, plain_axes
+from constrained_maxent.types import FloatArray, as_array, require_finite
 
 
 def training_figure(
@@ -30,10 +27,9 @@ def training_figure(
     references: Mapping[str, float] | None = None,
     title: str | None = None,
 ) -> Figure:
-    """Draw a training: the entropy above, and one panel for each constraint with its limit.
+    """Draw a training: the entropy above, where it is known, and one panel for each constraint with its limit.
 
-    Sampled estimates are thin and pale, exact values strong. NaN and infinite values leave gaps. Curves of more than
-    5,000 points are drawn by the smallest and largest value of short stretches, so no spike is lost.
+    Sampled estimates are thin and pale, exact values strong. NaN and infinite values leave gaps.
 
     Args:
         iterations: of the estimates, ``(n,)``.
@@ -46,11 +42,8 @@ def training_figure(
         references: entropies [nats] to draw as horizontal lines, by label; for example the optimum.
         title: above the figure.
 
-    Returns:
-        The figure. The panel of the entropy is left out if nothing is known of it.
-
     Raises:
-        InvalidData: lengths disagree, limits and constraints do not have the same names, or nothing is given to draw.
+        InvalidData: lengths disagree, limits and constraints do not have the same names, or there is nothing to draw.
         NonFiniteValue: an iteration, a limit or a reference is NaN or infinite.
     """
     x = _iterations("iterations", iterations)
@@ -58,10 +51,8 @@ def training_figure(
     estimate = None if objective is None else _series("objective", objective, x)
     exact = None if exact_objective is None else _series("exact_objective", exact_objective, exact_x)
     estimates = {name: _series(f"constraints[{name!r}]", values, x) for name, values in constraints.items()}
-    exacts = {
-        name: _series(f"exact_constraints[{name!r}]", values, exact_x)
-        for name, values in (exact_constraints or {}).items()
-    }
+    given = (exact_constraints or {}).items()
+    exacts = {name: _series(f"exact_constraints[{name!r}]", values, exact_x) for name, values in given}
     names = list(dict.fromkeys([*estimates, *exacts]))
     if set(names) != set(limits):
         raise InvalidData(f"limits has the names {sorted(limits)}, the constraints {sorted(names)}: give each a limit.")
@@ -74,7 +65,7 @@ def training_figure(
     if not heights:
         raise InvalidData("There is nothing to draw: give objective, exact_objective, references or a constraint.")
 
-    figure = blank_figure(7.0, 0.6 + sum(heights))
+    figure = blank_figure(7.0, 0.6 + sum(heights), title)
     grid = figure.subplots(len(heights), sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights})
     panels: list[Axes] = list(grid[:, 0])
     if has_entropy:
@@ -89,27 +80,24 @@ def training_figure(
         panel.set_ylabel(name, parse_math=False)
     _style_panels(panels)
     panels[-1].set_xlabel("iteration")
-    everywhere = np.concatenate([x, exact_x])
-    if everywhere.size and np.ptp(everywhere) == 0.0:
+    if len(everywhere := np.unique(np.concatenate([x, exact_x]))) == 1:
         panels[-1].set_xlim(everywhere[0] - 1.0, everywhere[0] + 1.0)
     figure.align_ylabels(panels)
-    if title is not None:
-        figure.suptitle(title, fontsize=11)
     return figure
 
 
 def _iterations(name: str, values: ArrayLike) -> FloatArray:
-    x = numbers(name, values)
+    """The numbers of iterations, ``(n,)``, checked."""
+    x = as_array(name, values, np.float64)
     if x.ndim != 1:
         raise InvalidData(f"{name} has shape {x.shape}, expected one dimension.")
-    if not np.isfinite(x).all():
-        raise NonFiniteValue(f"{name} has an entry that is NaN or infinite.")
+    require_finite(name, x)
     return x
 
 
 def _series(name: str, values: ArrayLike, x: FloatArray) -> FloatArray:
     """Values over iterations; what is not finite becomes NaN, which Matplotlib leaves out."""
-    y = numbers(name, values)
+    y = as_array(name, values, np.float64)
     if y.shape != x.shape:
         raise InvalidData(f"{name} has shape {y.shape}, its iterations {x.shape}: they must agree.")
     return np.where(np.isfinite(y), y, np.nan)
@@ -118,14 +106,13 @@ def _series(name: str, values: ArrayLike, x: FloatArray) -> FloatArray:
 def _draw_curves(
     panel: Axes, x: FloatArray, estimate: FloatArray | None, exact_x: FloatArray, exact: FloatArray | None
 ) -> None:
-    if estimate is not None:
-        _draw_curve(panel, x, estimate, PALE_BLUE, 0.8 if x.size > 500 else 1.2, "sampled estimate")
-    if exact is not None:
-        _draw_curve(panel, exact_x, exact, BLUE, 1.8, "exact")
+    _draw_curve(panel, x, estimate, PALE_BLUE, 0.8 if x.size > 500 else 1.2, "sampled estimate")
+    _draw_curve(panel, exact_x, exact, BLUE, 1.8, "exact")
 
 
-def _draw_curve(panel: Axes, x: FloatArray, y: FloatArray, color: str, width: float, label: str) -> None:
-    x, y = _thin(x, y)
+def _draw_curve(panel: Axes, x: FloatArray, y: FloatArray | None, color: str, width: float, label: str) -> None:
+    if y is None:
+        return
     # A point between gaps has no line to show it.
     known = np.concatenate([[False], np.isfinite(y), [False]])
     alone = np.flatnonzero(known[1:-1] & ~known[:-2] & ~known[2:]).tolist()
@@ -134,43 +121,23 @@ def _draw_curve(panel: Axes, x: FloatArray, y: FloatArray, color: str, width: fl
         line.set(marker="o", markersize=2.0 + 2.0 * width, markevery=alone)
 
 
-def _thin(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """At most ``MAX_POINTS`` of the points: the ends, and the extremes of equally long stretches."""
-    if x.size <= MAX_POINTS:
-        return x, y
-    length = -(-x.size // (MAX_POINTS // 2 - 1))
-    n_stretches = -(-x.size // length)
-    padded = np.full(n_stretches * length, np.nan)
-    padded[: y.size] = y
-    stretches = padded.reshape(n_stretches, length)
-    lowest = np.argmin(np.where(np.isnan(stretches), np.inf, stretches), axis=1)
-    highest = np.argmax(np.where(np.isnan(stretches), -np.inf, stretches), axis=1)
-    first = np.arange(n_stretches) * length
-    kept = np.unique(np.concatenate([[0], first + lowest, first + highest, [x.size - 1]]))
-    return x[kept], y[kept]
-
-
 def _style_panels(panels: list[Axes]) -> None:
     for index, panel in enumerate(panels):
-        panel.spines[["top", "right"]].set_visible(False)
-        panel.grid(axis="y", color=GREY, linewidth=0.5, alpha=0.5)
+        plain_axes(panel, 9)
         panel.set_axisbelow(True)
         panel.margins(x=0.01)
-        panel.tick_params(labelsize=9)
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
         panel.yaxis.set_major_locator(MaxNLocator(nbins=5 if index else 6))
         # The curves are explained once, every line that belongs to one panel in that panel; above it, so that nothing
         # is hidden.
-        handles, labels = panel.get_legend_handles_labels()
-        entries = [
-            (handle, label)
-            for handle, label in zip(handles, labels, strict=True)
-            if index == 0 or label not in ("sampled estimate", "exact")
-        ]
+        entries = {str(line.get_label()): line for line in panel.lines}
+        if index:
+            entries = {label: line for label, line in entries.items() if label not in ("sampled estimate", "exact")}
         # Widths at this font size [inches]; columns of the widest entries must fit beside each other.
-        widths = sorted((0.55 + 0.07 * len(label) for _, label in entries), reverse=True)
+        widths = sorted((0.55 + 0.07 * len(label) for label in entries), reverse=True)
         panel.legend(
-            *zip(*entries, strict=True),
+            entries.values(),
+            entries.keys(),
             loc="lower right",
             bbox_to_anchor=(1.0, 1.0),
             ncols=max([1, *(n for n in (2, 3, 4) if sum(widths[:n]) <= 6.4)]),

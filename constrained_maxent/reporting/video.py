@@ -29,26 +29,20 @@ TRACE_WIDTH = 0.006
 
 
 class MujocoFrames:
-    """Draws a scene through MuJoCo.
-
-    Args:
-        scene: the scene.
-        norm: the scale of the path's colors.
-        width, height: of images [pixels].
+    """Draws a scene through MuJoCo, its path in the colors of ``norm``; images have the scene's size.
 
     Raises:
         gymnasium.error.DependencyNotInstalled: MuJoCo or its OpenGL cannot be used here.
     """
 
-    def __init__(self, scene: Scene, norm: Normalize, *, width: int, height: int) -> None:
+    def __init__(self, scene: Scene, norm: Normalize) -> None:
         # Imported late, as Matplotlib draws where there is no MuJoCo.
         from constrained_maxent.envs.mujoco_model import mujoco
-        from constrained_maxent.envs.mujoco_painter import MujocoPainter, Trace
+        from constrained_maxent.envs.mujoco_painter import MujocoPainter
 
-        self._scene, self._norm, self._mujoco, self._trace = scene, norm, mujoco, Trace
-        self._line_width = max(1.0, TRACE_WIDTH * height)
+        self._scene, self._norm, self._mujoco = scene, norm, mujoco
         self._data = mujoco.MjData(scene.model)
-        self._painter = MujocoPainter(scene.model, width=width, height=height)
+        self._painter = MujocoPainter(scene.model, *scene.image_size)
         self._painter.image(self._data)  # whether it can is only known by trying
 
     def image(self, states: FloatArray, time: float) -> Image:
@@ -57,7 +51,7 @@ class MujocoFrames:
         data.qpos[:] = scene.qpos(states[-1:])[0]
         self._mujoco.mj_forward(scene.model, data)
         colors = np.asarray(ON_DARK(self._norm(scene.tracer_values(states)[1:])), dtype=np.float64)
-        return self._painter.image(data, trace=self._trace(scene.traced(states), colors, self._line_width))
+        return self._painter.image(data, path=(scene.traced(states), colors, TRACE_WIDTH * scene.image_size[1]))
 
     def close(self) -> None:
         """Free what belongs to OpenGL."""
@@ -65,9 +59,10 @@ class MujocoFrames:
 
 
 class MatplotlibFrames:
-    """Draws a scene by Matplotlib; arguments as for :class:`MujocoFrames`."""
+    """Draws by Matplotlib what :class:`MujocoFrames` draws, with a clock."""
 
-    def __init__(self, scene: Scene, norm: Normalize, *, width: int, height: int) -> None:
+    def __init__(self, scene: Scene, norm: Normalize) -> None:
+        width, height = scene.image_size
         figure = Figure(figsize=(width / 100, height / 100), dpi=100, facecolor="white")
         self._canvas = FigureCanvasAgg(figure)
         axes = figure.add_axes((0.02, 0.02, 0.96, 0.96))
@@ -84,51 +79,33 @@ class MatplotlibFrames:
         return np.array(pixels, dtype=np.uint8)[..., :3]
 
     def close(self) -> None:
-        """Nothing is held."""
+        """There is nothing to free."""
 
 
-def open_frames(
-    scene: Scene, norm: Normalize, *, width: int | None = None, height: int | None = None
-) -> tuple[MujocoFrames | MatplotlibFrames, str | None]:
-    """What draws a scene here: MuJoCo where it can, else Matplotlib with the reason why not.
+Frames = MujocoFrames | MatplotlibFrames
 
-    Args:
-        scene: the scene.
-        norm: the scale of the path's colors.
-        width, height: of images [pixels]; the scene's own if not given.
 
-    """
-    size = {"width": width or scene.image_size[0], "height": height or scene.image_size[1]}
+def open_frames(scene: Scene, norm: Normalize) -> tuple[Frames, str | None]:
+    """What draws a scene here: MuJoCo where it can, else Matplotlib with the reason why not."""
     try:
-        return MujocoFrames(scene, norm, **size), None
+        return MujocoFrames(scene, norm), None
     except DependencyNotInstalled as error:
-        return MatplotlibFrames(scene, norm, **size), str(error)
+        return MatplotlibFrames(scene, norm), str(error)
 
 
 def film(
-    frames: MujocoFrames | MatplotlibFrames,
-    episodes: Sequence[FloatArray],
-    *,
-    timestep: float,
-    seconds: float,
-    fps: int,
+    frames: Frames, episodes: Sequence[FloatArray], *, timestep: float, seconds: float, fps: int
 ) -> Iterator[Image]:
     """The images of episodes one after the other, at true speed, each with its own path.
 
     Args:
-        frames: what draws them.
         episodes: states from the start on, ``(n_steps, n_state)`` each.
         timestep: between states [s].
-        seconds: length of the film; it ends earlier with the last episode.
-        fps: images for each second.
-
-    Raises:
-        InvalidSetting: fps or seconds out of range.
+        seconds, fps: length and images for each second, see ``number_of_frames``; the last episode's end is the film's.
     """
-    n_frames = number_of_frames(seconds, fps)
     ends = np.cumsum([len(states) for states in episodes])
     starts = ends - [len(states) for states in episodes]
-    for frame in range(n_frames):
+    for frame in range(number_of_frames(seconds, fps)):
         step = round(frame / fps / timestep)
         if step >= ends[-1]:
             return
@@ -141,11 +118,7 @@ def film(
 
 
 def number_of_frames(seconds: float, fps: int) -> int:
-    """Images of a film.
-
-    Raises:
-        InvalidSetting: fps below 1 or no whole number, seconds not above 0, or not one image.
-    """
+    """Images of a film; ``InvalidSetting`` for fps that are no whole number above 0, or seconds without an image."""
     if isinstance(fps, bool) or not (fps >= 1 and fps % 1 == 0):
         raise InvalidSetting(f"fps={fps!r} must be a whole number of at least 1.")
     if not 0.0 < seconds < np.inf or round(seconds * fps) < 1:
@@ -158,8 +131,7 @@ def write_video(path: str | os.PathLike[str], images: Iterable[Image], *, fps: i
 
     Args:
         path: the file, ``*.mp4``.
-        images: uint8 ``(height, width, 3)``, all of one size; where a side is odd, its edge is
-            repeated, as H.264 needs even ones.
+        images: uint8 ``(height, width, 3)``, all of one size; of an odd side the edge is repeated, as H.264 asks for.
         fps: images for each second.
 
     Returns:
@@ -181,10 +153,10 @@ def write_video(path: str | os.PathLike[str], images: Iterable[Image], *, fps: i
     target.parent.mkdir(parents=True, exist_ok=True)
     count = 0
     # A block of 2 keeps the size of even images; by default imageio would stretch them to multiples of 16.
-    options: dict[str, Any] = {"fps": fps, "codec": "libx264", "quality": 8, "macro_block_size": 2}
+    options: Any = {"format": "FFMPEG", "fps": fps, "codec": "libx264", "quality": 8, "macro_block_size": 2}
     writer: Any
     with replacing(target) as temporary:
-        with imageio.get_writer(temporary, format="FFMPEG", mode="I", **options) as writer:
+        with imageio.get_writer(temporary, mode="I", **options) as writer:
             for image in images:
                 writer.append_data(_even(image))
                 count += 1
@@ -194,6 +166,7 @@ def write_video(path: str | os.PathLike[str], images: Iterable[Image], *, fps: i
 
 
 def _even(image: Image) -> Image:
+    """The image, checked, with a last row or column repeated where a side is odd."""
     if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
         raise InvalidData(f"Images must be uint8 (height, width, 3), not {image.dtype} {image.shape}.")
     odd = [(0, side % 2) for side in image.shape[:2]]

@@ -162,7 +162,7 @@ def scene_of(env: Environment) -> CartpoleScene | PointMassScene | None:
     if module == "constrained_maxent.envs.cartpole":
         from constrained_maxent.reporting.scenes import CartpoleScene
 
-        return CartpoleScene(model=bare.model, slider_limit=bare.formulas.slider_limit)
+        return CartpoleScene(model=bare.model, slider_limit=bare.slider_limit)
     if module == "constrained_maxent.envs.point_mass":
         from constrained_maxent.reporting.scenes import PointMassScene
 
@@ -175,21 +175,20 @@ def _pictures(folder: RunFolder, env_id: str, settings: TrainSettings, agent: PG
     scene: Any = scene_of(agent.env)
     if scene is None:
         return {}
-    from constrained_maxent.reporting import cartpole, point_mass
-    from constrained_maxent.reporting.scenes import CartpoleScene
+    from constrained_maxent import reporting
 
     episodes = roll_out(env_id, settings, agent, n_episodes=N_EPISODES, seed=settings.seed)
     name, timestep = f"iteration {agent.iteration}", episodes.timestep
-    if isinstance(scene, CartpoleScene):
-        strip = cartpole.cartpole_strip_figure(scene, {name: episodes.states[0]}, timestep=timestep, title=env_id)
-        motion = cartpole.cartpole_motion_figure(
+    if isinstance(scene, reporting.CartpoleScene):
+        strip = reporting.cartpole_strip_figure(scene, {name: episodes.states[0]}, timestep=timestep, title=env_id)
+        motion = reporting.cartpole_motion_figure(
             {name: episodes.states}, timestep=timestep, slider_limit=scene.slider_limit, title=env_id
         )
         return {folder.strip_path: strip, folder.motion_path: motion}
     visits, advice = _expert(env_id, settings, agent, episodes)
-    maps = point_mass.visit_maps_figure(scene, {**visits, name: episodes.states}, title=env_id)
+    maps = reporting.visit_maps_figure(scene, {**visits, name: episodes.states}, title=env_id)
     moves = (episodes.states[:, :-1], episodes.actions)
-    arrows = point_mass.action_arrows_figure(scene, {name: moves}, reference=advice, title=env_id)
+    arrows = reporting.action_arrows_figure(scene, {name: moves}, reference=advice, title=env_id)
     return {folder.visits_path: maps, folder.actions_path: arrows}
 
 

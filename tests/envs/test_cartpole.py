@@ -48,17 +48,6 @@ class TestEpisode:
         assert np.abs(offsets).max() < 0.05
         assert offsets.std(axis=0) == pytest.approx(0.01, rel=0.25)
 
-    @pytest.mark.parametrize("start", ["upright", "uniform"])
-    def test_other_starts(self, start):
-        env = SafeCartpole(start=start, slider_limit=1.0, start_noise=0.001)
-        env.reset(seed=0)
-        starts = np.array([env.reset()[1]["state"] for _ in range(200)])
-        assert np.abs(starts[:, [1, 3]]).max() < 0.006
-        reach = np.array([0.0, 0.0]) if start == "upright" else np.array([1.0, math.pi])
-        spread = np.abs(starts[:, [0, 2]]).max(axis=0)
-        assert (spread <= reach + 0.006).all()
-        assert (spread >= 0.9 * reach).all()
-
     def test_is_truncated_after_ten_seconds_and_never_terminated(self):
         env = SafeCartpole()
         env.reset(seed=0)
@@ -195,7 +184,6 @@ class TestPhysicsErrors:
         assert report["cost"] == 0.25
         assert after.tolist() == observation.tolist()
         assert report["state"].tolist() == info["state"].tolist()
-        assert env.physics_errors == 1
         with pytest.raises(ResetNeeded):
             env.step(PUSH)
         env.reset(seed=0)
@@ -218,8 +206,6 @@ class TestMisuse:
             ({"rail": math.inf}, "positive length"),
             ({"time_limit": 0.001}, "at least one step"),
             ({"frame_skip": 0}, "at least 1"),
-            ({"start": "falling"}, "hanging"),
-            ({"start_noise": -1.0}, "at least 0"),
             ({"render_mode": "ansi"}, "human, rgb_array"),
             ({"width": 0}, "at least 1"),
         ],
@@ -261,9 +247,9 @@ class TestGymnasium:
         check_env_of_sb3(env, skip_render_check=True)
 
     def test_spec_round_trip(self):
-        env = gym.make("SafeCartpole-v0", slider_limit=1.5, rail=1.2, time_limit=1.0, start="uniform")
+        env = gym.make("SafeCartpole-v0", slider_limit=1.5, rail=1.2, time_limit=1.0)
         again = gym.make(gym.envs.registration.EnvSpec.from_json(env.spec.to_json())).unwrapped
-        assert again.formulas.slider_limit == 1.5
+        assert again.slider_limit == 1.5
         assert again.horizon == 100
         assert again.physics.named.model.jnt_range["slider"].tolist() == [-1.2, 1.2]
 

@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from constrained_maxent.envs.mujoco_model import check_render_mode, control_space, folded, frame_rate, horizon_steps
+from constrained_maxent.envs.mujoco_model import control_space, folded, horizon_steps
 from constrained_maxent.errors import InvalidSetting
 
 ONE_LIMIT = """
@@ -52,14 +52,3 @@ class TestTime:
     def test_bad_limits(self, limit):
         with pytest.raises(InvalidSetting, match="time_limit="):
             horizon_steps(limit, 0.1)
-
-    @pytest.mark.parametrize(("timestep", "rate"), [(0.02, 50), (0.03, 33), (5.0, 1)])
-    def test_pictures_per_second(self, timestep, rate):
-        assert frame_rate(timestep) == rate
-
-
-def test_unknown_render_mode():
-    check_render_mode(None, ["rgb_array"])
-    check_render_mode("rgb_array", ["rgb_array"])
-    with pytest.raises(InvalidSetting, match="render_mode="):
-        check_render_mode("human", ["rgb_array"])

@@ -6,7 +6,7 @@ import pytest
 from gymnasium.error import DependencyNotInstalled
 
 from constrained_maxent.envs.cartpole import cartpole_physics
-from constrained_maxent.envs.mujoco_painter import MujocoPainter, Trace
+from constrained_maxent.envs.mujoco_painter import MujocoPainter
 from constrained_maxent.envs.point_mass import point_mass_physics
 
 
@@ -34,7 +34,7 @@ def test_a_trace_has_its_color_and_place(model, points, pixel):
     color = np.array([0.2, 0.7, 0.9, 1.0])
     try:
         without = painter.image(data).astype(float)
-        image = painter.image(data, trace=Trace(np.array(points), color[None], 5.0)).astype(float)
+        image = painter.image(data, path=(np.array(points), color[None], 5.0)).astype(float)
         again = painter.image(data).astype(float)
     except DependencyNotInstalled as error:
         pytest.skip(str(error))

@@ -4,7 +4,7 @@ import warnings
 import gymnasium as gym
 
 import constrained_maxent.envs
-from constrained_maxent.envs import SafeFrozenLake, register_environments
+from constrained_maxent.envs import SafeFrozenLake
 
 
 def test_ids_bring_no_time_limit_of_their_own():
@@ -20,5 +20,4 @@ def test_make_imports_the_package_by_itself():
 def test_registering_again_does_not_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        register_environments()
         importlib.reload(constrained_maxent.envs)

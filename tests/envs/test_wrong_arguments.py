@@ -12,13 +12,8 @@ NO_COUNTS = ("2", [1], 1.5)
 
 BOTH = {"time_limit": NO_NUMBERS, "frame_skip": (*NO_COUNTS, None), "width": ("2",), "height": (None,)}
 OWN = {
-    "SafeCartpole-v0": {
-        "slider_limit": (*NO_NUMBERS, None),
-        "rail": (*NO_NUMBERS, None),
-        "start_noise": (*NO_NUMBERS, None),
-        "start": (1, None, ["hanging"], np.zeros(2)),
-    },
-    "PointMass-v0": {"start": ((0.1, "a"), (None, 0.1), [[0.1], [0.1, 0.2]], 0.1, None, np.array(0.1))},
+    "SafeCartpole-v0": {"slider_limit": (*NO_NUMBERS, None), "rail": (*NO_NUMBERS, None)},
+    "PointMass-v0": {},
 }
 VECTOR = {"num_envs": (*NO_COUNTS, None), "threads": NO_COUNTS, "staggered_starts": ("yes",)}
 

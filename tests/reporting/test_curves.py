@@ -8,16 +8,18 @@ import pytest
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
 from constrained_maxent.reporting import Curve, Panel, curves_figure
-from constrained_maxent.reporting.curves import mean_and_deviation
 
 CURVE = Curve("one", [0, 1], [[1.0, 2.0], [3.0, 2.0]])
 
 
-def test_mean_and_deviation_by_hand():
-    mean, deviation = mean_and_deviation([[1.0, np.nan, np.nan], [3.0, 5.0, np.nan]])
-    assert mean.tolist()[:2] == [2.0, 5.0]
-    assert deviation.tolist()[:2] == pytest.approx([2.0**0.5, 0.0])
-    assert np.isnan([mean[2], deviation[2]]).all()
+def test_means_and_deviations_of_what_is_known():
+    curve = Curve("one", [0, 1, 2], [[1.0, np.nan, np.nan], [3.0, 5.0, np.nan]])
+    (axes,) = curves_figure([[Panel([curve])]]).axes
+    assert axes.lines[0].get_ydata().tolist()[:2] == [2.0, 5.0]
+    assert np.isnan(axes.lines[0].get_ydata()[2])
+    vertices = axes.collections[0].get_paths()[0].vertices
+    heights = [np.ptp(vertices[vertices[:, 0] == x, 1]) for x in (0.0, 1.0)]
+    assert heights == pytest.approx([2 * 2.0**0.5, 0.0])
 
 
 def test_curve_band_and_line():
@@ -71,10 +73,9 @@ def test_interval_of_the_mean_by_hand():
     assert np.ptp(vertices[vertices[:, 0] == 1.0, 1]) == 0.0
 
 
-def test_marks_and_lines_on_both_sides():
-    figure = curves_figure([[Panel([CURVE], lines={"limit": (-2.0, 2.0)}, marks=[0.25, 0.75])]])
+def test_lines_on_both_sides():
+    figure = curves_figure([[Panel([CURVE], lines={"limit": (-2.0, 2.0)})]])
     (axes,) = figure.axes
-    assert [line.get_xdata()[0] for line in axes.lines if line.get_gid() == "mark"] == [0.25, 0.75]
     assert [line.get_ydata()[0] for line in axes.lines if line.get_label() == "limit"] == [-2.0, 2.0]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["one", "limit"]
 
@@ -91,11 +92,6 @@ def test_labels_of_iterations_do_not_run_into_each_other():
         )
         assert len(shown) >= 3
         assert all(right[0] - left[1] > 5.0 for left, right in pairwise(shown))
-
-
-def test_marks_must_be_finite():
-    with pytest.raises(NonFiniteValue, match="mark"):
-        curves_figure([[Panel([CURVE], marks=[float("inf")])]])
 
 
 def test_unknown_band():

@@ -96,13 +96,12 @@ class TestGridOccupancy:
     @pytest.mark.parametrize(
         "desc",
         [
-            [b"SFH", b"FFG"],
             [list("SFH"), list("FFG")],
             np.array([list("SFH"), list("FFG")]),
             np.asarray(DESC, dtype="c"),
             np.array(DESC),
         ],
-        ids=["bytes", "lists", "letters", "gymnasium", "rows"],
+        ids=["lists", "letters", "gymnasium", "rows"],
     )
     def test_forms_of_desc(self, desc: Any) -> None:
         axes = grid_occupancy_figure(desc, OCCUPANCY, POLICY).axes[0]
@@ -128,18 +127,10 @@ class TestGridOccupancy:
         assert png(figure)
 
     @pytest.mark.parametrize(
-        ("desc", "message"),
-        [
-            ("SFHFFG", "list of rows"),
-            ([], "equally long"),
-            ([""], "equally long"),
-            (["SF", "G"], "equally long"),
-            (["SFX", "FFG"], "'X'"),
-            ([1, 2], "rows of the letters"),
-        ],
+        "desc", ["SFHFFG", b"SFHFFG", [], [""], ["SF", "G"], ["SFX", "FFG"], [1, 2], [b"SFH", b"FFG"]]
     )
-    def test_bad_desc(self, desc: Any, message: str) -> None:
-        with pytest.raises(InvalidData, match=message):
+    def test_bad_desc(self, desc: Any) -> None:
+        with pytest.raises(InvalidData, match="desc"):
             grid_occupancy_figure(desc, OCCUPANCY, POLICY)
 
     @pytest.mark.parametrize("name", ["occupancy", "policy"])
@@ -150,7 +141,7 @@ class TestGridOccupancy:
             (OCCUPANCY[:, :3], "shape"),
             (OCCUPANCY.ravel(), "shape"),
             (-OCCUPANCY, "negative"),
-            ([["x"] * 4] * 6, "numbers"),
+            ([["x"] * 4] * 6, "array"),
         ],
     )
     def test_bad_tables(self, name: str, table: Any, message: str) -> None:

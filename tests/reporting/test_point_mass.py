@@ -7,7 +7,7 @@ from matplotlib.quiver import Quiver
 
 from constrained_maxent.errors import InvalidData, InvalidSetting
 from constrained_maxent.reporting import action_arrows_figure, visit_maps_figure
-from constrained_maxent.reporting.point_mass import REFERENCE_GREY
+from constrained_maxent.reporting.control import REFERENCE_GREY
 from constrained_maxent.reporting.style import BLUE
 
 
@@ -61,9 +61,7 @@ class TestArrows:
             seen.append(observations)
             return -observations[:, :2]
 
-        figure = action_arrows_figure(
-            point_mass, {"one": (self.STATES, self.ACTIONS)}, reference=home, every=2, n_starts=8
-        )
+        figure = action_arrows_figure(point_mass, {"one": (self.STATES, self.ACTIONS)}, reference=home, every=2)
         axes = figure.axes[0]
         arrows = self.quivers(axes)
         places = [[0.0, 0.0], [0.2, 0.0], [-0.1, 0.0], [-0.1, 0.2]]
@@ -80,11 +78,12 @@ class TestArrows:
         np.testing.assert_array_equal([line.get_xydata() for line in paths], self.STATES[..., :2])
         assert "action of the reference" in [text.get_text() for text in figure.legends[0].get_texts()]
 
-    def test_first_starts_only_and_no_reference(self, point_mass):
-        figure = action_arrows_figure(point_mass, {"one": (self.STATES, self.ACTIONS)}, n_starts=1, every=1)
+    def test_first_8_paths_only_and_no_reference(self, point_mass):
+        many = self.STATES[[0] * 8 + [1]], self.ACTIONS[[0] * 8 + [1]]
+        figure = action_arrows_figure(point_mass, {"one": many}, every=1)
         arrows = self.quivers(figure.axes[0])
         assert list(arrows) == ["policy"]
-        np.testing.assert_allclose(arrows["policy"].XY[:, 0], [0.0, 0.1, 0.2, 0.25])
+        np.testing.assert_allclose(arrows["policy"].XY[:, 0], [0.0, 0.1, 0.2, 0.25] * 8)
         assert [text.get_text() for text in figure.legends[0].get_texts()] == ["action of the policy", "start"]
 
     def test_no_arrow_after_an_episode_ended(self, point_mass):

@@ -110,11 +110,11 @@ class TestPainters:
 
     def test_without_opengl_matplotlib_draws_the_same_scene(self, cartpole, monkeypatch):
         monkeypatch.setenv("MUJOCO_GL", "disable")
-        frames, reason = open_frames(cartpole, NORM, width=300, height=200)
+        frames, reason = open_frames(cartpole, NORM)
         assert isinstance(frames, MatplotlibFrames)
         assert "libegl1" in reason
         image = frames.image(self.STATES, 0.02)
-        assert (image.shape, image.dtype) == ((200, 300, 3), np.uint8)
+        assert (image.shape, image.dtype) == ((480, 864, 3), np.uint8)
         start = frames.image(self.STATES[:1], 0.0)
         # The path alone is of the color of 2 rad/s.
         color = np.array(ON_LIGHT(1.0)[:3]) * 255
@@ -126,7 +126,7 @@ class TestPainters:
         frames.close()
 
     def test_with_opengl_mujoco_draws(self, cartpole):
-        frames, reason = open_frames(cartpole, NORM, width=96, height=64)
+        frames, reason = open_frames(cartpole, NORM)
         if reason is not None:
             pytest.skip(reason)
         assert isinstance(frames, MujocoFrames)
@@ -134,10 +134,10 @@ class TestPainters:
             image, start = frames.image(self.STATES, 0.02), frames.image(self.STATES[-1:], 0.0)
         finally:
             frames.close()
-        assert image.shape == (64, 96, 3)
+        assert image.shape == (480, 864, 3)
         changed = np.argwhere(np.abs(image.astype(int) - start).max(axis=2) > 60)
-        # Between the tips at ±sin 0.5 = ±0.48 m, 0.48 / 1.657 · 32 = 9 pixels beside the middle, and above the cart.
+        # Between the tips at ±sin 0.5 = ±0.48 m, 0.48 / 1.657 · 240 = 69 pixels beside the middle, and above the cart.
         assert len(changed) > 5
-        assert changed[:, 1].min() >= 48 - 11
-        assert changed[:, 1].max() <= 48 + 11
-        assert changed[changed[:, 0] < 32].size
+        assert changed[:, 1].min() >= 432 - 79
+        assert changed[:, 1].max() <= 432 + 79
+        assert changed[changed[:, 0] < 240].size

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
+from constrained_maxent import reporting
 from constrained_maxent.agents import PGPSettings
 from constrained_maxent.errors import InvalidRun, InvalidSetting
 from constrained_maxent.occupancy import Gaussians, Mixture
 from constrained_maxent.references import GaussianNetwork, Layer, Reference, shipped
-from constrained_maxent.reporting import CartpoleScene, PointMassScene, point_mass, training_figure
+from constrained_maxent.reporting import CartpoleScene, PointMassScene, training_figure
 from constrained_maxent.runs.environments import make_environment
 from constrained_maxent.runs.pictures import below_tracker, draw_run, record_video, roll_out, scene_of
 from constrained_maxent.runs.run_folder import RunFolder
@@ -124,13 +125,13 @@ class TestFigures:
             folder, *_, agent = control("PointMass-PGP-v0", **settings)
             given = {}
             for name in ("visit_maps_figure", "action_arrows_figure"):
-                figure = getattr(point_mass, name)
+                figure = getattr(reporting, name)
 
                 def spy(scene, policies, name=name, figure=figure, **options):
                     given[name] = policies, options.get("reference")
                     return figure(scene, policies, **options)
 
-                monkeypatch.setattr(point_mass, name, spy)
+                monkeypatch.setattr(reporting, name, spy)
             draw_run(folder)
             (visits, _), (actions, advice) = given["visit_maps_figure"], given["action_arrows_figure"]
             assert list(visits)[-1:] == list(actions) == [f"iteration {agent.iteration}"]

@@ -95,7 +95,7 @@ class TestSettings:
         assert (tracker.pairing, tracker.weighting.discount, tracker.weighting.scale) == ("previous", 0.9, "truncated")
         assert (tracker.problem.objective.over, tracker.estimator.memory) == ("state", 0.25)
         assert tracker.estimator.buffer_size == 99
-        assert env.unwrapped.formulas.slider_limit == 1.5
+        assert env.unwrapped.slider_limit == 1.5
 
     @pytest.mark.parametrize("env_id", [CARTPOLE, POINT_MASS, "FrozenLake-PGP-v0"])
     def test_a_penalty_of_ones_own(self, env_id):

@@ -1,15 +1,18 @@
-"""What vector environments share about starting episodes: which copies a reset starts, which may be stepped."""
+"""What environments share: which copies a reset starts, which may be stepped, and when there is something to draw."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.spaces import Environment
 
 
 def as_mode(mode: AutoresetMode | str) -> AutoresetMode:
@@ -24,14 +27,9 @@ def as_mode(mode: AutoresetMode | str) -> AutoresetMode:
 def reset_mask(options: dict[str, Any] | None, num_envs: int, *, started: bool) -> NDArray[np.bool_]:
     """The copies that ``reset(options=...)`` starts, ``(num_envs,)``: all, or those of ``options["reset_mask"]``.
 
-    Args:
-        options: of the reset.
-        num_envs: number of copies.
-        started: whether every copy has been reset before.
-
     Raises:
         InvalidSetting: the mask is not a bool array of that shape with a True in it.
-        gymnasium.error.ResetNeeded: a mask in the very first reset.
+        gymnasium.error.ResetNeeded: a mask in the very first reset, when not all copies have ``started``.
     """
     if options is None or "reset_mask" not in options:
         return np.ones(num_envs, dtype=np.bool_)
@@ -46,13 +44,7 @@ def reset_mask(options: dict[str, Any] | None, num_envs: int, *, started: bool) 
 
 
 def require_running(ended: NDArray[np.bool_], *, started: bool, mode: AutoresetMode) -> None:
-    """Raise ``gymnasium.error.ResetNeeded`` if copies cannot be stepped.
-
-    Args:
-        ended: copies whose episode is over, ``(num_envs,)``.
-        started: whether every copy has been reset before.
-        mode: how copies are reset.
-    """
+    """Raise ``gymnasium.error.ResetNeeded`` before the first reset, or if a copy has ended that nothing resets."""
     if not started:
         raise ResetNeeded("No episode is running: call reset() before step().")
     if mode is AutoresetMode.DISABLED and ended.any():
@@ -60,3 +52,18 @@ def require_running(ended: NDArray[np.bool_], *, started: bool, mode: AutoresetM
             f"The episodes of copies {np.flatnonzero(ended).tolist()} have ended and autoreset is disabled: "
             'call reset(options={"reset_mask": terminated | truncated}) before the next step().'
         )
+
+
+def check_render_mode(render_mode: str | None, modes: Sequence[str]) -> None:
+    """Raise ``InvalidSetting`` for an unknown mode."""
+    if render_mode is not None and render_mode not in modes:
+        raise InvalidSetting(f"render_mode={render_mode!r} must be None or one of {', '.join(modes)}.")
+
+
+def can_render(env: Environment, *, started: bool) -> bool:
+    """Whether there is a mode to draw in; a warning if not. Raises ResetNeeded: nothing has ``started``."""
+    if not started:
+        raise ResetNeeded("There is nothing to draw yet: call reset() before render().")
+    if env.render_mode is None:
+        gym.logger.warn(f"Nothing is drawn without a render_mode: pass one of {env.metadata['render_modes']}.")
+    return env.render_mode is not None
