@@ -77,23 +77,14 @@ class Sb3Agent:
         self.model = model
         self.observation_space: gym.Space[Any] = model.observation_space
         self.action_space: gym.Space[Any] = model.action_space
-        self.seed(seed)
-
-    def seed(self, seed: int) -> None:
-        """Draw the actions from now on as a new agent with this seed does."""
         import torch
 
         self._random_state = torch.Generator().manual_seed(check_count("seed", seed, least=0)).get_state()
 
     def predict(self, observation: Any, *, deterministic: bool = False) -> tuple[Any, None]:
-        """The action for one observation, or the actions for a batch of them, as the environment takes them.
+        """The action for one observation, or the actions for a batch of them as vector environments deliver it.
 
-        Args:
-            observation: one, or a batch as vector environments deliver it.
-            deterministic: the model's best action instead of a sample.
-
-        Returns:
-            The action or actions, and ``None`` in the place of a state.
+        With ``deterministic`` it is the model's best action, not a sample; ``None`` stands in the place of a state.
         """
         import torch
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium as gym
@@ -44,10 +45,9 @@ class ExpertSettings:
         num_envs: training environments.
         updates_per_step: gradient steps for each step of a training environment.
         hidden_sizes: units of each layer of policy and critics.
-        learning_rate, batch_size, discount: as Stable-Baselines3 has them.
         learning_starts: steps with uniform actions before the first update.
         ent_coef: initial entropy coefficient, which is then learnt.
-        seed: seeds everything random.
+        learning_rate, batch_size, discount, seed: as Stable-Baselines3 has them.
 
     Raises:
         InvalidSetting: out of range.
@@ -65,10 +65,8 @@ class ExpertSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("timesteps", "num_envs", "batch_size"):
-            check_count(name, getattr(self, name))
-        for name in ("learning_starts", "seed"):
-            check_count(name, getattr(self, name), least=0)
+        for name, least in {"timesteps": 1, "num_envs": 1, "batch_size": 1, "learning_starts": 0, "seed": 0}.items():
+            check_count(name, getattr(self, name), least=least)
         if self.seed > _LARGEST_SEED:
             raise InvalidSetting(f"seed={self.seed!r} must be at most {_LARGEST_SEED}.")
         if not isinstance(self.hidden_sizes, Sequence) or isinstance(self.hidden_sizes, str) or not self.hidden_sizes:
@@ -83,28 +81,13 @@ class ExpertSettings:
             raise InvalidSetting(f"discount={self.discount!r} must lie in [0, 1].")
 
 
-@dataclass(frozen=True, eq=False)
-class Expert:
-    """A trained expert.
-
-    Attributes:
-        network: the policy.
-        seconds: how long its training took [s].
-        settings: hyperparameters of its training.
-    """
-
-    network: GaussianNetwork
-    seconds: float
-    settings: ExpertSettings = field(default_factory=ExpertSettings)
-
-
 def train_expert(
     make_env: Callable[[], gym.Env[Any, Any]],
-    settings: ExpertSettings | None = None,
+    settings: ExpertSettings,
     *,
-    progress: Callable[[int, float], None] | None = None,
-) -> Expert:
-    """Train on the reward of the environments.
+    progress: Callable[[int, float], None],
+) -> tuple[GaussianNetwork, float]:
+    """Train on the reward of the environments, and return the policy and how long that took [s].
 
     Args:
         make_env: makes one of the training environments.
@@ -121,7 +104,6 @@ def train_expert(
     from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.vec_env import DummyVecEnv
 
-    settings = ExpertSettings() if settings is None else settings
     window = max(1, 1000 // settings.num_envs)
     every = max(1, settings.timesteps // settings.num_envs // 20)
 
@@ -132,16 +114,16 @@ def train_expert(
 
         def _on_step(self) -> bool:
             self.rewards.append(float(np.mean(self.locals["rewards"])))
-            if progress is not None and self.n_calls % every == 0:
+            if self.n_calls % every == 0:
                 progress(self.num_timesteps, float(np.mean(self.rewards[-window:])))
             return True
 
     envs = DummyVecEnv([make_env] * settings.num_envs)
     try:
-        if not isinstance(envs.action_space, gym.spaces.Box):
-            raise InvalidSetting(f"Soft actor-critic needs actions in a Box, not {envs.action_space}.")
-        if not envs.action_space.is_bounded():
-            raise InvalidSetting(f"Soft actor-critic needs bounds of the actions, not {envs.action_space}.")
+        if not (isinstance(envs.action_space, gym.spaces.Box) and envs.action_space.is_bounded()):
+            raise InvalidSetting(
+                f"Soft actor-critic needs actions in a Box and bounds of the actions, not {envs.action_space}."
+            )
         _check_observations(envs.observation_space)
         model = SAC(
             "MlpPolicy",
@@ -160,7 +142,7 @@ def train_expert(
         network_of(model)  # what it refuses, it refuses before the training
         begun = time.perf_counter()
         model.learn(settings.timesteps, callback=Report())
-        return Expert(network_of(model), time.perf_counter() - begun, settings)
+        return network_of(model), time.perf_counter() - begun
     finally:
         envs.close()
 
@@ -189,11 +171,8 @@ def check_rollouts(
     check_scalar(env)
     check_count("n_episodes", n_episodes)
     check_source(state)
-    try:
+    with suppress(MissingTracker):
         find_tracker(env)
-    except MissingTracker:
-        pass
-    else:
         raise InvalidSetting(
             "This environment brings wrappers that estimate an occupancy, as the -PGP- ids do: an expert is trained on "
             "the bare one."
@@ -216,41 +195,28 @@ def check_rollouts(
 
 
 def reference_of(
-    expert: Expert,
+    network: GaussianNetwork,
     env: gym.Env[Any, Any],
     *,
     state: StateSource | None,
-    periodic: Sequence[int] = (),
+    periodic: Sequence[int],
     n_episodes: int,
+    seed: int,
     about: Mapping[str, Any],
 ) -> Reference:
     """The expert's occupancy, with its return and that of uniformly random actions beside it.
 
     Args:
-        expert: the trained policy.
+        network: the trained policy.
         env: the environment itself.
-        state: what the density is over.
-        periodic: coordinates of the state that are angles.
+        state, periodic, seed: as in :meth:`Reference.from_rollouts`.
         n_episodes: episodes to roll out, of the expert and of random actions.
         about: what else is to be known of the reference.
     """
-    reference = Reference.from_rollouts(
-        expert.network, env, state=state, periodic=periodic, n_episodes=n_episodes, seed=expert.settings.seed
-    )
-    env.action_space.seed(expert.settings.seed)
+    reference = Reference.from_rollouts(network, env, state=state, periodic=periodic, n_episodes=n_episodes, seed=seed)
+    env.action_space.seed(seed)
     uniform = CallablePolicy(lambda rows, actions: np.zeros(len(rows)), lambda row: env.action_space.sample())
-    random = roll_out(
-        uniform,
-        env,
-        n_episodes=n_episodes,
-        weighting=Weighting(1.0, find_horizon(env)),
-        seed=expert.settings.seed,
-    )
-    found = {
-        **reference.about,
-        "mean_return_of_random_actions": float(random.returns.mean()),
-        "training_seconds": round(expert.seconds, 1),
-        "training": {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(expert.settings).items()},
-        **about,
-    }
+    weighting = Weighting(1.0, find_horizon(env))
+    random = roll_out(uniform, env, n_episodes=n_episodes, weighting=weighting, seed=seed)
+    found = {**reference.about, "mean_return_of_random_actions": float(random.returns.mean()), **about}
     return replace(reference, about=found)

@@ -257,7 +257,7 @@ class TestOrigins:
             Reference.from_policy(None, gym.make_vec("PointMass-v0", num_envs=1), act=lambda o: o, horizon=3)
         with pytest.raises(InvalidSetting, match="n_episodes"):
             Reference.from_policy(None, small.Line(), act=lambda o: o, n_episodes=0)
-        with pytest.raises(InvalidSetting, match="episodes"):
+        with pytest.raises(TypeError, match="episodes"):
             Reference.from_policy(None, small.Line(), act=lambda o: o, episodes=3)
 
     def test_functions_are_checked(self):
