@@ -121,8 +121,6 @@ class Functional(ABC):
         object.__setattr__(changed, "limit", limit)
         return changed
 
-    # What a functional may be able to do.
-
     def check(self, n_states: int, n_actions: int) -> None:
         """Raise ``InvalidData`` if this functional does not fit a finite space of that size; by default it does."""
 
@@ -143,10 +141,6 @@ class Functional(ABC):
 
         It may depend on λ itself, as that of an entropy does.
         """
-        return None
-
-    def self_weighted(self, measure: Measure) -> float | None:
-        """F as the authors of the method estimate entropies of densities, for comparison; ``None`` for all others."""
         return None
 
     def observing(self, name: str) -> tuple[Functional, dict[str, Source]]:
@@ -235,8 +229,6 @@ class Functional(ABC):
 
     def _lacks(self, capability: str, remedy: str) -> NoReturn:
         raise UnsupportedFunctional(type(self).__name__, capability, f"{remedy}.")
-
-    # Functionals of functionals.
 
     def __add__(self, other: Functional) -> Combination:
         return _combined((1.0, self), (1.0, other)) if isinstance(other, Functional) else NotImplemented

@@ -10,7 +10,7 @@ from typing import Any, Self
 import gymnasium as gym
 from numpy.typing import NDArray
 
-from constrained_maxent.errors import InvalidSetting, NotFitted, UnsupportedSpace
+from constrained_maxent.errors import InvalidData, InvalidSetting, NotFitted, UnsupportedSpace
 from constrained_maxent.schedules import Geometric, Schedule, value_at
 from constrained_maxent.types import Batch, FloatArray, IntArray, Measure, Points, is_number
 
@@ -35,6 +35,7 @@ class OccupancyEstimator(ABC):
     mass_: float
     expected_costs_: dict[str, float]
     periodic: Sequence[int] = ()
+    is_bound: bool = False
 
     @abstractmethod
     def bind(self, observation_space: gym.Space[Any], action_space: gym.Space[Any]) -> Self:
@@ -143,6 +144,13 @@ class OccupancyEstimator(ABC):
         """Whether there is an estimate."""
         return hasattr(self, "mass_")
 
+    def require_bound(self) -> None:
+        """Raise ``NotFitted`` unless ``bind`` has set ``is_bound``."""
+        if not self.is_bound:
+            raise NotFitted(
+                f"{type(self).__name__} does not know the spaces: call bind(observation_space, action_space) first."
+            )
+
     def require_fit(self) -> None:
         """Raise ``NotFitted`` unless there is an estimate."""
         if not self.is_fitted:
@@ -159,6 +167,12 @@ class OccupancyEstimator(ABC):
     def __repr__(self) -> str:
         arguments = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
         return f"{type(self).__name__}({arguments})"
+
+
+def require_keys(state: Mapping[str, Any], *names: str) -> None:
+    """Raise ``InvalidData`` unless the state of an estimator has these entries."""
+    if missing := set(names) - state.keys():
+        raise InvalidData(f"This state of {state['kind']} lacks {', '.join(sorted(missing))}.")
 
 
 def check_memory(memory: Schedule) -> None:

@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal, norm
 from constrained_maxent.agents import PGP
 from constrained_maxent.errors import InvalidData, InvalidSetting, MissingState, UnsupportedPolicy, UnsupportedSpace
 from constrained_maxent.functionals import KLDivergence
-from constrained_maxent.functionals.tables import DENSITY_SMOOTHING
+from constrained_maxent.functionals.entropy import DENSITY_SMOOTHING
 from constrained_maxent.occupancy import Gaussians, Mixture
 from constrained_maxent.references import CallablePolicy, Reference
 from constrained_maxent.types import Measure, Points, Trajectory
