@@ -63,14 +63,6 @@ class Sb3Agent:
 
     Actions are drawn from PyTorch's random numbers on the processor, with a state that is the agent's own: equal seeds
     give equal actions, and what else draws from them is not disturbed.
-
-    Args:
-        model: the algorithm.
-        seed: of the actions that are drawn.
-
-    Attributes:
-        model: as given.
-        observation_space, action_space: of the model.
     """
 
     def __init__(self, model: Any, *, seed: int = 0) -> None:
@@ -100,7 +92,7 @@ class StochasticSb3Agent(Sb3Agent):
 
     @property
     def policy(self) -> GaussianNetwork | None:
-        """A copy of a Gaussian policy as plain data, as ``network_of`` makes it; ``None`` of a softmax."""
+        """The model's policy as plain data, see :func:`network_of`; ``None`` where that is a softmax."""
         return network_of(self.model) if isinstance(self.action_space, gym.spaces.Box) else None
 
     def log_prob(self, observations: Any, actions: NDArray[Any]) -> FloatArray:
@@ -121,9 +113,6 @@ class StochasticSb3Agent(Sb3Agent):
 
 def network_of(model: Any) -> GaussianNetwork:
     """The policy of a model as plain data: SAC, and PPO or A2C over ``Box`` actions, with layers of ReLU or tanh.
-
-    Args:
-        model: of Stable-Baselines3, trained on unnormalized observations (``VecNormalize`` is not part of a model).
 
     Raises:
         UnsupportedPolicy: another algorithm or policy.

@@ -32,6 +32,9 @@ TRAINING: dict[str, dict[str, Any]] = {
 }
 """Arguments of environments that make them easier to learn, and are used in training only."""
 
+_NUM_ENVS = 8
+"""Training environments."""
+
 _LARGEST_SEED = 2**32 - 1
 """What NumPy's generator of old takes, which Stable-Baselines3 seeds."""
 
@@ -42,38 +45,30 @@ class ExpertSettings:
 
     Args:
         timesteps: steps of the training environments, all together.
-        num_envs: training environments.
         updates_per_step: gradient steps for each step of a training environment.
         hidden_sizes: units of each layer of policy and critics.
-        learning_starts: steps with uniform actions before the first update.
-        ent_coef: initial entropy coefficient, which is then learnt.
-        learning_rate, batch_size, discount, seed: as Stable-Baselines3 has them.
+        learning_rate, discount, seed: as Stable-Baselines3 has them.
 
     Raises:
         InvalidSetting: out of range.
     """
 
     timesteps: int = 100_000
-    num_envs: int = 8
     updates_per_step: float = 0.5
     hidden_sizes: tuple[int, ...] = (64, 64)
     learning_rate: float = 1e-3
-    batch_size: int = 256
     discount: float = 0.98
-    learning_starts: int = 4000
-    ent_coef: float = 0.1
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in {"timesteps": 1, "num_envs": 1, "batch_size": 1, "learning_starts": 0, "seed": 0}.items():
-            check_count(name, getattr(self, name), least=least)
-        if self.seed > _LARGEST_SEED:
+        check_count("timesteps", self.timesteps)
+        if check_count("seed", self.seed, least=0) > _LARGEST_SEED:
             raise InvalidSetting(f"seed={self.seed!r} must be at most {_LARGEST_SEED}.")
         if not isinstance(self.hidden_sizes, Sequence) or isinstance(self.hidden_sizes, str) or not self.hidden_sizes:
             raise InvalidSetting(f"hidden_sizes={self.hidden_sizes!r} must be the sizes of one layer or more.")
         for size in self.hidden_sizes:
             check_count("hidden_sizes", size)
-        for name in ("updates_per_step", "learning_rate", "ent_coef"):
+        for name in ("updates_per_step", "learning_rate"):
             value = getattr(self, name)
             if not (is_number(value) and 0.0 < value < math.inf):
                 raise InvalidSetting(f"{name}={value!r} must be a positive number.")
@@ -89,10 +84,7 @@ def train_expert(
 ) -> tuple[GaussianNetwork, float]:
     """Train on the reward of the environments, and return the policy and how long that took [s].
 
-    Args:
-        make_env: makes one of the training environments.
-        settings: hyperparameters.
-        progress: called now and then with the steps done and the mean reward of the last 1000 steps.
+    ``progress`` is called now and then with the steps done and the mean reward of the last 1000 steps.
 
     Raises:
         gymnasium.error.DependencyNotInstalled: without Stable-Baselines3.
@@ -104,8 +96,8 @@ def train_expert(
     from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.vec_env import DummyVecEnv
 
-    window = max(1, 1000 // settings.num_envs)
-    every = max(1, settings.timesteps // settings.num_envs // 20)
+    window = max(1, 1000 // _NUM_ENVS)
+    every = max(1, settings.timesteps // _NUM_ENVS // 20)
 
     class Report(BaseCallback):
         def __init__(self) -> None:
@@ -118,7 +110,7 @@ def train_expert(
                 progress(self.num_timesteps, float(np.mean(self.rewards[-window:])))
             return True
 
-    envs = DummyVecEnv([make_env] * settings.num_envs)
+    envs = DummyVecEnv([make_env] * _NUM_ENVS)
     try:
         if not (isinstance(envs.action_space, gym.spaces.Box) and envs.action_space.is_bounded()):
             raise InvalidSetting(
@@ -129,12 +121,12 @@ def train_expert(
             "MlpPolicy",
             envs,
             learning_rate=settings.learning_rate,
-            batch_size=settings.batch_size,
+            batch_size=256,
             gamma=settings.discount,
-            learning_starts=settings.learning_starts,
+            learning_starts=4000,  # steps with uniform actions
             train_freq=1,
-            gradient_steps=max(1, round(settings.updates_per_step * settings.num_envs)),
-            ent_coef=f"auto_{settings.ent_coef}",
+            gradient_steps=max(1, round(settings.updates_per_step * _NUM_ENVS)),
+            ent_coef="auto_0.1",
             policy_kwargs={"net_arch": list(settings.hidden_sizes)},
             seed=settings.seed,
             device="cpu",
@@ -156,10 +148,6 @@ def check_rollouts(
     env: gym.Env[Any, Any], *, state: StateSource | None, periodic: Sequence[int], n_episodes: int
 ) -> None:
     """Find out by one step whether ``reference_of`` will be able to do its part, before anything is trained.
-
-    Args:
-        env: the environment itself; it is reset.
-        state, periodic, n_episodes: as in :func:`reference_of`.
 
     Raises:
         InvalidSetting: an environment that estimates an occupancy already, or whose episodes have no last step; angles
@@ -206,12 +194,7 @@ def reference_of(
 ) -> Reference:
     """The expert's occupancy, with its return and that of uniformly random actions beside it.
 
-    Args:
-        network: the trained policy.
-        env: the environment itself.
-        state, periodic, seed: as in :meth:`Reference.from_rollouts`.
-        n_episodes: episodes to roll out, of the expert and of random actions.
-        about: what else is to be known of the reference.
+    Both are rolled out for ``n_episodes``; ``about`` is what else is to be known of the reference.
     """
     reference = Reference.from_rollouts(network, env, state=state, periodic=periodic, n_episodes=n_episodes, seed=seed)
     env.action_space.seed(seed)

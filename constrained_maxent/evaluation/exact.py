@@ -103,7 +103,7 @@ class ExactProblem:
         return {name: functional(occupancy) - functional.limit for name, functional in self.constraints.items()}
 
     def evaluate_uniform(self) -> ExactEvaluation:
-        """What untrained exploration does: :meth:`evaluate` of the policy that takes all actions alike."""
+        """:meth:`evaluate` of untrained exploration, the policy that takes all actions alike."""
         return self.evaluate(np.full(self.mdp.shape, 1.0 / self.mdp.n_actions))
 
     def optimum(self, *, constrained: bool = True, beta: float | None = None) -> Solution:

@@ -27,8 +27,7 @@ class RolloutEvaluation:
     Attributes:
         objective: of the occupancy estimated from all of them [nats]; a plug-in estimate, low for few episodes. Its
             interval holds that occupancy. ``None`` without an objective.
-        constraints: R by name; with an interval where R is linear in λ, and, holding the occupancy, where it is a KL
-            divergence.
+        constraints: R by name, with an interval where it is an expectation under λ: see :func:`estimate_of`.
         length: of the episodes [steps].
         costs: of each recorded cost, by the key of ``info`` or, of a function, ``<constraint>()``.
         states: in continuous spaces: entropy, coverage, events.
@@ -137,10 +136,8 @@ def estimate_of(functional: Functional, measure: Measure, batch: Batch, points: 
     its own error.
 
     Args:
-        functional: F.
-        measure: λ̂.
-        batch: the whole episodes that it was estimated from.
-        points: λ̂ at their steps.
+        functional, measure: F and λ̂.
+        batch, points: the whole episodes that λ̂ was estimated from, and λ̂ at their steps.
         seed: of the resampling.
     """
     f = functional.integrand(measure, points)

@@ -50,8 +50,7 @@ class StateEvaluation:
     """The states that a policy visited, measured.
 
     Attributes:
-        entropy: of the state at a random step [nats], see
-            :func:`~constrained_maxent.evaluation.state_entropy`.
+        entropy: of the state at a random step [nats], see :func:`~constrained_maxent.evaluation.state_entropy`.
         units: of the coordinates; empty where unknown.
         coverage: of the grid, by steps drawn from all episodes; ``None`` without one.
         coverage_in_a_row: share of the grid's cells that as many steps visit as they come, episode after episode: less
@@ -82,11 +81,7 @@ def evaluate_states(
 ) -> StateEvaluation:
     """Measure the states of whole episodes, or their observations where a batch has no states.
 
-    Args:
-        batch: the episodes.
-        measures: what to measure.
-        periodic: angles, where the measures do not name them.
-        seed: of draws and intervals.
+    ``periodic`` are its angles where the measures do not name them; ``seed`` is of draws and intervals.
 
     Raises:
         InvalidData: grid or events do not fit the states.
@@ -152,12 +147,7 @@ STATE_MEASURES: dict[str, StateMeasures] = {
 
 
 def measures_of(env: Environment, batch: Batch | None = None) -> StateMeasures:
-    """What to measure of an environment: by its id, or only the entropy where that, or the state, is another one.
-
-    Args:
-        env: scalar or vector, wrapped or not.
-        batch: whose states will be measured; ``None`` where that is not known yet.
-    """
+    """What to measure of an environment: by its id, or only the entropy where that, or a batch's state, is another."""
     known = StateMeasures() if env.spec is None else STATE_MEASURES.get(env.spec.id, StateMeasures())
     is_known = known.grid is None or batch is None or _states_of(batch).shape[1] == known.grid.n_coordinates
     return known if is_known else StateMeasures()

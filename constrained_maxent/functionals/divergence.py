@@ -32,7 +32,7 @@ class KLDivergence(Smoothed):
             :class:`~constrained_maxent.types.Points`, in their shape: a density in continuous spaces. Over
             ``"state"`` it is d_ref(s), and only a function will do.
         limit: the constraint reads KL ≤ ``limit`` [nats].
-        over, smoothing: as in :class:`~constrained_maxent.functionals.Entropy`. σ bounds the divergence of one sample by
+        over, smoothing: as in :class:`~constrained_maxent.functionals.Entropy`. σ bounds the divergence of a sample by
             :math:`\log(\lambda/\sigma)`.
 
     >>> KLDivergence([[0.5, 0.5]], smoothing=0.0)([[0.5, 0.5]])

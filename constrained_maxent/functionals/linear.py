@@ -21,10 +21,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class Linear(Functional):
-    r""":math:`\langle c, \lambda\rangle`, of a table c(s, a) or of a quantity c that is observed on each step.
-
-    Abstract: :class:`LinearCost` and :class:`Reward` say what c is.
-    """
+    r""":math:`\langle c, \lambda\rangle`, of a table c(s, a) or of a quantity c that is observed on each step."""
 
     table: FloatArray | None = field(init=False, repr=False, default=None)
     """c(s, a), ``(n_states, n_actions)``, read-only; ``None`` where it is observed."""
@@ -112,7 +109,6 @@ class LinearCost(Linear):
         cost: a table c(s, a) of shape ``(n_states, n_actions)``; or the name of a key of ``info`` that carries the cost
             of each step; or a function ``(observation, action, next_observation) -> float``, which the
             wrappers call on every step. Positive means bad.
-        limit: the constraint reads :math:`\langle c,\lambda\rangle \le` ``limit``, in the same units.
 
     Raises:
         MissingCost: on evaluation, if the measure does not carry the named cost.

@@ -21,10 +21,9 @@ class OccupancyEstimator(ABC):
     The constructor only stores its arguments, each under its own name. ``bind`` tells the spaces, ``fit`` learns; what
     it learnt has names that end in an underscore. λ̂(s, a) = ``mass_`` · exp(``log_prob``): the density integrates to
     1, the mass says how much of a full-length episode there is. Write an estimator of your own by implementing the
-    abstract methods, and check it with :func:`constrained_maxent.testing.check_estimator`.
-
-    An estimate over finite spaces also implements ``table_shape`` and ``encode``; if λ̂ is a whole table, ``is_dense``
-    and ``cell`` too. One that remembers earlier batches implements ``fresh``.
+    abstract methods, and check it with :func:`constrained_maxent.testing.check_estimator`. Over finite spaces it also
+    implements ``table_shape`` and ``encode``; if λ̂ is a whole table, ``is_dense`` and ``cell`` too; and ``fresh`` if it
+    remembers earlier batches.
 
     Attributes:
         mass_: total mass of λ̂.
@@ -49,18 +48,12 @@ class OccupancyEstimator(ABC):
     def fit(self, batch: Batch, *, progress: float = 0.0) -> Self:
         r"""Estimate λ from a batch (paper eq. :math:`\lambda^{\mathrm{MC}}_H`-Est), and return the estimator itself.
 
-        Args:
-            batch: the trajectories.
-            progress: share of the run that is over, from 0 to 1: where schedules stand.
+        ``progress`` is the share of the run that is over, from 0 to 1: where schedules stand.
         """
 
     @abstractmethod
     def log_prob(self, observations: NDArray[Any], actions: NDArray[Any]) -> FloatArray:
-        """Logarithm of λ̂ / mass_, ``(n,)``; -inf where nothing was seen.
-
-        Args:
-            observations: ``(n, ...)``.
-            actions: ``(n, ...)``.
+        """Logarithm of λ̂ / mass_, ``(n,)``, at observations and actions ``(n, ...)``; -inf where nothing was seen.
 
         Raises:
             NotFitted: before the first ``fit``.
@@ -141,7 +134,6 @@ class OccupancyEstimator(ABC):
 
     @property
     def is_fitted(self) -> bool:
-        """Whether there is an estimate."""
         return hasattr(self, "mass_")
 
     def require_bound(self) -> None:

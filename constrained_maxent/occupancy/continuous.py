@@ -34,8 +34,8 @@ class ContinuousEstimator(OccupancyEstimator):
     """A density over the state, or over state and action together, learnt from the samples of a batch.
 
     A density of your own is a dataclass like :class:`~constrained_maxent.occupancy.NearestNeighbors` that implements
-    ``learn`` and ``log_density``, and over ``"state-action"`` also ``log_state_density``. One that would learn
-    something else from the same samples the next time also implements ``model`` and ``restore``.
+    ``learn`` and ``log_density``, over ``"state-action"`` also ``log_state_density``, and ``model`` and ``restore`` if
+    the same samples would teach it something else the next time.
 
     Args:
         over: ``"state"``: the density is one of states; times π(a|s) where batches carry log π (``policy_log_prob`` of
@@ -44,15 +44,10 @@ class ContinuousEstimator(OccupancyEstimator):
         periodic: state coordinates that are angles in radians: -π and π are neighbors there.
         buffer_size: number of steps that the density is fitted to [steps]: the batch's own and before them the latest
             of earlier batches. ``None``: the batch's own alone, as the theory asks; a long buffer makes every policy
-            answer to the average of its predecessors. Mass, costs and the points of ``measure`` are the batch's own in
-            any case.
-        memory: as in ``Counts``: λ̂ ← memory·λ̂ + (1-memory)·λ̂(batch), mass and costs included. Steps whose share has
-            faded below 1 % are dropped, or earlier where ``buffer_size`` says so.
+            answer to the average of its predecessors. Mass, costs and ``measure`` are the batch's own in any case.
+        memory: as in ``Counts``, of mass and costs too. Steps whose share has faded below 1 % are dropped, or earlier
+            where ``buffer_size`` says so.
         seed: of everything random in a fit.
-
-    Attributes:
-        mass_: total mass of λ̂.
-        expected_costs_: ⟨c, λ̂⟩ of each recorded cost.
     """
 
     over: Domain = "state"
@@ -199,22 +194,10 @@ class ContinuousEstimator(OccupancyEstimator):
                 rows[:, angle] = fold(rows[:, angle])
         return np.concatenate((rows, flat(actions)), axis=1) if self.over == "state-action" else rows
 
-    def log_prob(
-        self,
-        observations: NDArray[Any],
-        actions: NDArray[Any],
-        *,
-        states: NDArray[Any] | None = None,
-        log_probs: FloatArray | None = None,
-    ) -> FloatArray:
-        """Logarithm of λ̂ / mass_, ``(n,)``; see ``points`` for the arguments. Where batches have states, ``states``
-        may also stand in the place of the observations.
-        """
+    def log_prob(self, observations: NDArray[Any], actions: NDArray[Any]) -> FloatArray:
+        """Logarithm of the density, ``(n,)``; where batches have states, they stand in place of the observations."""
         self.require_fit()
-        log_density = self.log_density(self._rows(observations if states is None else states, actions))
-        if log_probs is not None and self.over == "state":
-            log_density = log_density + log_probs
-        return np.minimum(log_density, _LARGEST_LOG)
+        return np.minimum(self.log_density(self._rows(observations, actions)), _LARGEST_LOG)
 
     def points(
         self,

@@ -35,8 +35,6 @@ class Counts(OccupancyEstimator):
         smoothing: share of the mass that is spread evenly over all cells, in [0, 1); above ``DENSE_CELLS`` only 0.
 
     Attributes:
-        mass_: total mass of λ̂.
-        expected_costs_: ⟨c, λ̂⟩ of each recorded cost.
         occupancy_: λ̂ as a table ``(n_states, n_actions)``; dense estimates only.
 
     >>> space = gym.spaces.Discrete(2)
@@ -102,18 +100,15 @@ class Counts(OccupancyEstimator):
         else:
             if not memory:
                 self._cells, self._values = cells[:0], weights[:0]
-            self._merge(memory * self._values, cells, (1.0 - memory) * weights)
+            merged, inverse = np.unique(np.concatenate((self._cells, cells)), return_inverse=True)
+            values = np.concatenate((memory * self._values, (1.0 - memory) * weights))
+            sums = np.bincount(inverse, values).astype(np.float64)
+            # Old cells fade geometrically; without a floor the support would grow for ever.
+            kept = sums > _NEGLIGIBLE * sums.max()
+            self._cells, self._values = merged[kept], sums[kept]
         self.remember_costs(batch, memory)
         self.mass_ = float(self._values.sum())
         return self
-
-    def _merge(self, old_values: FloatArray, cells: IntArray, values: FloatArray) -> None:
-        """Add values to cells, after the known cells got other values."""
-        merged, inverse = np.unique(np.concatenate((self._cells, cells)), return_inverse=True)
-        sums = np.bincount(inverse, np.concatenate((old_values, values))).astype(np.float64)
-        # Old cells fade geometrically; without a floor the support would grow for ever.
-        kept = sums > _NEGLIGIBLE * sums.max()
-        self._cells, self._values = merged[kept], sums[kept]
 
     @property
     def occupancy_(self) -> FloatArray:
@@ -153,15 +148,10 @@ class Counts(OccupancyEstimator):
             table = self.occupancy_
             density, states = table.reshape(-1)[cells], table.sum(axis=1)[cells // n_actions]
         else:
-            density = _at(self._cells, self._values, cells)
-            states = self._state_density(cells)
+            visited, inverse = np.unique(self._cells // n_actions, return_inverse=True)
+            sums = np.bincount(inverse, self._values, len(visited)).astype(np.float64)
+            density, states = _at(self._cells, self._values, cells), _at(visited, sums, cells // n_actions)
         return Points(density=density, state_density=states, cells=cells, costs=dict(costs or {}))
-
-    def _state_density(self, cells: IntArray) -> FloatArray:
-        n_actions = self.actions.n
-        visited, inverse = np.unique(self._cells // n_actions, return_inverse=True)
-        sums = np.bincount(inverse, self._values, len(visited)).astype(np.float64)
-        return _at(visited, sums, cells // n_actions)
 
     def measure(self) -> Measure:
         self.require_fit()
@@ -175,9 +165,8 @@ class Counts(OccupancyEstimator):
         if not self.is_fitted:
             return {"kind": "Counts", "n_cells": self.n_cells}
         state = {"kind": "Counts", "n_cells": self.n_cells, "values": self._values.copy(), "mass": self.mass_}
-        if not self.is_dense:
-            state["cells"] = self._cells.copy()
-        return state | {"expected_costs": dict(self.expected_costs_)}
+        cells = {} if self.is_dense else {"cells": self._cells.copy()}
+        return state | cells | {"expected_costs": dict(self.expected_costs_)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.require_bound()

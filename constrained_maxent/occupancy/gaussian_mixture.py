@@ -24,18 +24,13 @@ _CLUSTERED = 8192
 
 
 class MixtureEstimator(ContinuousEstimator):
-    """A density that is a mixture of Gaussians, however it is fitted. Subclasses hand each fit's result to ``show``.
-
-    Attributes:
-        mixture_: the components, before wrapping.
-    """
+    """A density that is a mixture of Gaussians, however it is fitted. Subclasses hand each fit's result to ``show``."""
 
     mixture_: Gaussians
     _density: Gaussians
     _state_density: Gaussians
 
     def show(self, mixture: Gaussians) -> None:
-        """Take a mixture in the state's own coordinates as the density."""
         self.mixture_ = mixture
         self._density = mixture.on_circles(self._angles)
         self._state_density = mixture.marginal(self._n_states).on_circles(self._angles)

@@ -42,11 +42,9 @@ class NearestNeighbors(ContinuousEstimator):
         check_count("n_neighbors", self.n_neighbors)
 
     def learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
-        self._all = self._balls(rows, weights)
-        self._marginal = self._all if self.over == "state" else self._balls(rows[:, : self._n_states], weights)
-
-    def _balls(self, rows: FloatArray, weights: FloatArray) -> _Balls:
-        return _Balls(rows, weights, self._angles, self.n_neighbors)
+        self._all = self._marginal = _Balls(rows, weights, self._angles, self.n_neighbors)
+        if self.over == "state-action":
+            self._marginal = _Balls(rows[:, : self._n_states], weights, self._angles, self.n_neighbors)
 
     def log_density(self, rows: FloatArray) -> FloatArray:
         return self._all.log_density(rows)

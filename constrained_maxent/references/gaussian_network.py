@@ -216,8 +216,7 @@ def clone(
     """The network of greatest likelihood for recorded steps (behavior cloning): Adam up the mean log π(a|s).
 
     Args:
-        observations: ``(n, ...)``.
-        actions: as the environment got them, ``(n, n_actions)``.
+        observations, actions: as the environment gave and got them, ``(n, ...)`` and ``(n, n_actions)``.
         action_space: a ``Box``.
         hidden_sizes: of the two networks, for mean and log σ.
         n_steps: of Adam.

@@ -125,13 +125,12 @@ class Reference:
 
     @classmethod
     def from_agent(cls, agent: Any, env: gym.Env[Any, Any], **settings: Unpack[RolloutSettings]) -> Self:
-        """Roll out an agent as it is now; its training goes on undisturbed.
+        """Roll out an agent as it is now: ``env``, with observations like in its training, and settings are those of
+        :meth:`from_rollouts`.
 
         Args:
             agent: ``PGP`` with ``Box`` actions, a model of Stable-Baselines3 by ``adapters.sb3.as_agent(model)``, or
                 any agent that has ``predict`` and ``log_prob``.
-            env: as in :meth:`from_rollouts`, with observations like those that the agent was trained on.
-            settings: those of :meth:`from_rollouts`.
 
         Raises:
             UnsupportedPolicy: another kind of agent or policy.
@@ -148,13 +147,11 @@ class Reference:
         act: Callable[[Any], Any],
         **settings: Unpack[RolloutSettings],
     ) -> Self:
-        """Roll out a policy given by functions.
+        """Roll out a policy given by functions; ``env`` and settings are those of :meth:`from_rollouts`.
 
         Args:
             log_prob: log π_ref [nats], ``(n,)``, of rows of observations and actions; ``None`` to compare states alone.
-            env: as in :meth:`from_rollouts`.
             act: one observation to one action, drawn from π_ref.
-            settings: those of :meth:`from_rollouts`.
         """
         policy = CallablePolicy(log_prob or (lambda rows, actions: np.zeros(len(rows))), act)
         rolled_out = cls.from_rollouts(policy, env, **settings)
@@ -226,12 +223,10 @@ class Reference:
         horizon: int | None = None,
         seed: int = 0,
     ) -> Self:
-        """Roll out a policy that has log-probabilities and acts, and fit a mixture to its states.
+        """Roll out a policy π_ref in a bare scalar environment, and fit a mixture to its states.
 
         Args:
-            policy: π_ref.
-            env: a bare scalar environment.
-            n_episodes: to roll out.
+            policy, env, n_episodes: what to roll out.
             state: what the density is over, as in ``TrackOccupancy``: a key of ``info``, a function of the observation,
                 or the observation.
             periodic: coordinates of the state that are angles.

@@ -51,13 +51,8 @@ def roll_out(
 ) -> Rollouts:
     """Roll out whole episodes; those that end in a physics error are void and repeated.
 
-    Args:
-        policy: what acts, drawing its actions.
-        env: a scalar environment.
-        n_episodes: how many.
-        weighting: of their steps.
-        state: what the batch holds as states: a key of ``info``, a function of one observation, or the observation.
-        seed: of environment and actions.
+    The batch holds as states what ``state`` names: a key of ``info``, a function of one observation, or the observation.
+    The seed is that of environment and actions.
 
     Raises:
         InvalidSetting: not a scalar environment, or no episodes.
