@@ -101,7 +101,7 @@ class Entropy(Smoothed):
 
     def integrand(self, measure: Measure, points: Points) -> FloatArray:
         smoothed = self.density(points) + self.sigma(of_cells=points.are_cells)
-        f: FloatArray = -xlogy(1.0, smoothed, where=smoothed > 0.0, out=np.zeros_like(smoothed))
+        f: FloatArray = -xlogy(np.sign(smoothed), smoothed)  # 0 in empty cells without smoothing
         return f
 
     def engine_terms(self, n_states: int, n_actions: int) -> Sequence[EngineTerm]:

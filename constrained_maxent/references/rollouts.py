@@ -51,7 +51,7 @@ def roll_out(
 ) -> Rollouts:
     """Roll out whole episodes; those that end in a physics error are void and repeated.
 
-    The batch holds as states what ``state`` names: a key of ``info``, a function of one observation, or the observation.
+    What ``state`` names are the batch's states: a key of ``info``, a function of one observation, or the observation.
     The seed is that of environment and actions.
 
     Raises:

@@ -48,6 +48,11 @@ class TestValue:
         change = entr(table).sum() - Entropy(smoothing=smoothing)(table)
         assert -1e-12 <= change <= smoothing * table.size + 1e-12  # rounding
 
+    def test_as_an_expectation_also_where_cells_are_empty(self) -> None:
+        measure = Measure.from_table([[0.5, 0.0], [0.25, 0.25]])
+        f = Entropy(smoothing=0.0).integrand(measure, measure.points)
+        np.testing.assert_allclose(f, [[np.log(2.0), 0.0], [np.log(4.0), np.log(4.0)]], rtol=1e-15)
+
     def test_of_samples_of_a_gaussian(self) -> None:
         samples = np.random.default_rng(0).normal(size=100_000)
         density = norm.pdf(samples)
