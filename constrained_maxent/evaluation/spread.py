@@ -32,10 +32,9 @@ def state_entropy(
     .. math:: \hat H = -\frac1n\sum_i \log\hat d_{-e(i)}(s_i)
 
     Kozachenko and Leonenko's estimate (see :class:`~constrained_maxent.occupancy.NearestNeighbors`), with the density
-    :math:`\hat d_{-e}` from all episodes but the state's own. Steps of one episode lie on a curve: the nearest
-    neighbors would be the steps just before and after, and the entropy too low, by nats, however many steps there
-    are. Where there are more than 32 episodes, they are left out in 32 groups. A single episode has only its own steps
-    as neighbors, and its estimate is low.
+    :math:`\hat d_{-e}` from all episodes but the state's own, whose steps just before and after would be the nearest
+    neighbors and the entropy too low, by nats, however many steps there are. More than 32 episodes are left out in 32
+    groups. A single episode has only its own steps as neighbors, and its estimate is low.
 
     The unit of the density is one over the product of the coordinates' units (angles: rad), so values compare only in
     the same coordinates. The distance of states that recur exactly, such as a deterministic start, counts as 1e-5
@@ -131,10 +130,6 @@ class Grid:
             check_count("cells", count)
 
     @property
-    def n_coordinates(self) -> int:
-        return len(self.cells)
-
-    @property
     def n_cells(self) -> int:
         return math.prod(self.cells)
 
@@ -146,8 +141,8 @@ class Grid:
             NonFiniteValue: NaN or infinity among them.
         """
         rows = as_array("states", states, np.float64)
-        if rows.ndim != 2 or rows.shape[1] != self.n_coordinates or not len(rows):
-            raise InvalidData(f"states must have shape (n, {self.n_coordinates}), n > 0, got shape {rows.shape}.")
+        if rows.ndim != 2 or rows.shape[1] != len(self.cells) or not len(rows):
+            raise InvalidData(f"states must have shape (n, {len(self.cells)}), n > 0, got shape {rows.shape}.")
         require_finite("states", rows)
         low, high, cells = (np.asarray(bound) for bound in (self.low, self.high, self.cells))
         inside = ((rows >= low) & (rows <= high)).all(axis=1)

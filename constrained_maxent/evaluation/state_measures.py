@@ -149,7 +149,7 @@ STATE_MEASURES: dict[str, StateMeasures] = {
 def measures_of(env: Environment, batch: Batch | None = None) -> StateMeasures:
     """What to measure of an environment: by its id, or only the entropy where that, or a batch's state, is another."""
     known = StateMeasures() if env.spec is None else STATE_MEASURES.get(env.spec.id, StateMeasures())
-    is_known = known.grid is None or batch is None or _states_of(batch).shape[1] == known.grid.n_coordinates
+    is_known = known.grid is None or batch is None or _states_of(batch).shape[1] == len(known.grid.cells)
     return known if is_known else StateMeasures()
 
 

@@ -46,7 +46,6 @@ class Smoothed(Functional):
             raise InvalidSetting(f"smoothing={self.smoothing!r} must be a finite number of at least 0.")
 
     def density(self, points: Points) -> FloatArray:
-        """λ at the points, or d over ``"state"``."""
         return points.density if self.over == "state-action" else points.state_density
 
     def sigma(self, *, of_cells: bool) -> float:
@@ -119,7 +118,5 @@ class Entropy(Smoothed):
         return occupancy.unit * cp.sum(cp.entr(density) - math.log(occupancy.unit) * density)
 
     def majorant(self, factor: float, occupancy: FloatArray, subgradients: Mapping[int, FloatArray]) -> Majorant:
-        nothing = np.zeros(occupancy.shape)
-        if self.over == "state":
-            return Majorant(0.0, nothing, state_temperature=factor)
-        return Majorant(0.0, nothing, temperature=factor)
+        temperatures = (0.0, factor) if self.over == "state" else (factor, 0.0)
+        return Majorant(0.0, np.zeros(occupancy.shape), *temperatures)

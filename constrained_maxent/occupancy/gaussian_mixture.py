@@ -67,7 +67,7 @@ class GaussianMixture(MixtureEstimator):
         over, periodic, buffer_size, memory, seed: as in ``ContinuousEstimator``.
 
     Attributes:
-        mixture_: the components, a :class:`~constrained_maxent.occupancy.Gaussians`, before wrapping.
+        mixture_: the components, :class:`~constrained_maxent.occupancy.Gaussians`, before wrapping.
 
     >>> import gymnasium as gym
     >>> from constrained_maxent.types import Batch
@@ -157,8 +157,7 @@ class GaussianMixture(MixtureEstimator):
         return Gaussians(start.weights, start.means, start.covariances)
 
     def model(self) -> dict[str, Any]:
-        mixture = self.mixture_
-        return {"weights": mixture.weights, "means": mixture.means, "covariances": mixture.covariances}
+        return {name: getattr(self.mixture_, name) for name in ("weights", "means", "covariances")}
 
     def restore(self, model: Mapping[str, Any]) -> None:
         self.show(Gaussians(*(np.array(model[name], np.float64) for name in ("weights", "means", "covariances"))))
