@@ -247,7 +247,6 @@ class Reference:
         return cls(states, policy, about)
 
 
-@cache
 def shipped(env_id: str) -> Reference:
     """The reference that comes with the package for an environment.
 
@@ -261,7 +260,12 @@ def shipped(env_id: str) -> Reference:
         raise InvalidSetting(
             f"No reference for {env_id!r} comes with the package; there is one for {', '.join(SHIPPED)}."
         )
-    with resources.as_file(resources.files(__package__) / "data" / SHIPPED[env_id]) as path:
+    return _load(SHIPPED[env_id])
+
+
+@cache
+def _load(name: str) -> Reference:
+    with resources.as_file(resources.files(__package__) / "data" / name) as path:
         return Reference.load(path)
 
 
