@@ -58,9 +58,7 @@ class FiniteSpace:
         starts, sizes = _components(space)
         self._starts = np.array(starts, dtype=np.int64)
         self._sizes = np.array(sizes, dtype=np.int64)
-        n = 1
-        for size in sizes:
-            n *= int(size)
+        n = math.prod(map(int, sizes))  # of Python's integers, which do not overflow
         if n > _LARGEST:
             raise UnsupportedSpace(
                 f"{space} has at least 2^{n.bit_length() - 1} elements, more than can be numbered: "
@@ -83,13 +81,7 @@ class FiniteSpace:
         return int(self.encode(np.atleast_1d(as_row(self.space, value))[None])[0])
 
     def encode(self, components: NDArray[Any]) -> IntArray:
-        """Numbers of many elements.
-
-        Args:
-            components: ``(n,)`` for a space of one component, else ``(n, n_components)``.
-
-        Returns:
-            int64 array ``(n,)``.
+        """Numbers ``(n,)`` of many elements: ``(n,)`` for a space of one component, else ``(n, n_components)``.
 
         Raises:
             InvalidData: an entry outside the space, not whole, or a wrong number of components.
@@ -106,13 +98,7 @@ class FiniteSpace:
         return result
 
     def decode(self, numbers: NDArray[Any]) -> IntArray:
-        """Rows of the elements with the given numbers; the inverse of ``encode``.
-
-        Args:
-            numbers: ``(n,)``, from 0 to ``self.n`` - 1.
-
-        Returns:
-            int64 array ``(n,)`` for a space of one ``Discrete``, else ``(n, n_components)``.
+        """Elements of the given numbers ``(n,)``: ``(n,)`` for one ``Discrete``, else ``(n, n_components)``.
 
         Raises:
             InvalidData: not whole numbers, or out of range.

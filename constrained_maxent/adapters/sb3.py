@@ -37,8 +37,8 @@ def as_agent(model: Any, *, seed: int = 0) -> Sb3Agent:
         seed: of the actions that are drawn.
 
     Returns:
-        An agent that can ``predict``; a :class:`StochasticSb3Agent`, which knows log π as well, where the policy is a
-        Gaussian network that can be read (SAC, PPO, A2C over ``Box`` actions), or a softmax (PPO, A2C over others).
+        An agent that can ``predict``, and that knows log π as well where the policy is a Gaussian network that can be
+        read (SAC, PPO, A2C over ``Box`` actions), or a softmax (PPO, A2C over others).
 
     Raises:
         UnsupportedPolicy: not a model.
@@ -63,37 +63,20 @@ class Sb3Agent:
 
     Actions are drawn from PyTorch's random numbers on the processor, with a state that is the agent's own: equal seeds
     give equal actions, and what else draws from them is not disturbed.
-
-    Args:
-        model: the algorithm.
-        seed: of the actions that are drawn.
-
-    Attributes:
-        model: as given.
-        observation_space, action_space: of the model.
     """
 
     def __init__(self, model: Any, *, seed: int = 0) -> None:
         self.model = model
         self.observation_space: gym.Space[Any] = model.observation_space
         self.action_space: gym.Space[Any] = model.action_space
-        self.seed(seed)
-
-    def seed(self, seed: int) -> None:
-        """Draw the actions from now on as a new agent with this seed does."""
         import torch
 
         self._random_state = torch.Generator().manual_seed(check_count("seed", seed, least=0)).get_state()
 
     def predict(self, observation: Any, *, deterministic: bool = False) -> tuple[Any, None]:
-        """The action for one observation, or the actions for a batch of them, as the environment takes them.
+        """The action for one observation, or the actions for a batch of them as vector environments deliver it.
 
-        Args:
-            observation: one, or a batch as vector environments deliver it.
-            deterministic: the model's best action instead of a sample.
-
-        Returns:
-            The action or actions, and ``None`` in the place of a state.
+        With ``deterministic`` it is the model's best action, not a sample; ``None`` stands in the place of a state.
         """
         import torch
 
@@ -109,7 +92,7 @@ class StochasticSb3Agent(Sb3Agent):
 
     @property
     def policy(self) -> GaussianNetwork | None:
-        """A copy of a Gaussian policy as plain data, as ``network_of`` makes it; ``None`` of a softmax."""
+        """The model's policy as plain data, see :func:`network_of`; ``None`` where that is a softmax."""
         return network_of(self.model) if isinstance(self.action_space, gym.spaces.Box) else None
 
     def log_prob(self, observations: Any, actions: NDArray[Any]) -> FloatArray:
@@ -131,9 +114,6 @@ class StochasticSb3Agent(Sb3Agent):
 def network_of(model: Any) -> GaussianNetwork:
     """The policy of a model as plain data: SAC, and PPO or A2C over ``Box`` actions, with layers of ReLU or tanh.
 
-    Args:
-        model: of Stable-Baselines3, trained on unnormalized observations (``VecNormalize`` is not part of a model).
-
     Raises:
         UnsupportedPolicy: another algorithm or policy.
         gymnasium.error.DependencyNotInstalled: without Stable-Baselines3.
@@ -149,31 +129,22 @@ def network_of(model: Any) -> GaussianNetwork:
     observations, actions = policy.observation_space, policy.action_space
     if not isinstance(actions, gym.spaces.Box) or len(actions.shape) != 1:
         raise UnsupportedPolicy(f"The model has actions in {actions}, not in a Box of one dimension: {_OTHERWISE}.")
-    extractor = policy.actor.features_extractor if isinstance(policy, SACPolicy) else policy.pi_features_extractor
+    is_sac = isinstance(policy, SACPolicy)
+    actor: Any = policy.actor if is_sac else policy
+    extractor = actor.features_extractor if is_sac else actor.pi_features_extractor
     is_flat = isinstance(observations, gym.spaces.Box) and observations.dtype != np.uint8
     if not is_flat or not isinstance(extractor, FlattenExtractor):
         raise UnsupportedPolicy(f"The model sees {observations} by {type(extractor).__name__}: {_OTHERWISE}.")
-    if getattr(policy.actor if isinstance(policy, SACPolicy) else policy, "use_sde", False):
+    if getattr(actor, "use_sde", False):
         raise UnsupportedPolicy(f"The model explores by gSDE, whose noise is correlated in time: {_OTHERWISE}.")
+    trunk = layers_of(actor.latent_pi if is_sac else actor.mlp_extractor.policy_net)
+    mean = layers_of(actor.mu if is_sac else actor.action_net)
+    if is_sac:
+        log_std, bounds = layers_of(actor.log_std), (float(LOG_STD_MIN), float(LOG_STD_MAX))
+    else:  # one log σ for all states: a layer without weights
+        bias = actor.log_std.detach().cpu().numpy().astype(np.float32)
+        log_std, bounds = (Layer(np.zeros_like(mean[0].weights), bias),), (-np.inf, np.inf)
     low, high = (np.array(bound, dtype=np.float32) for bound in (actions.low, actions.high))
-    if isinstance(policy, SACPolicy):
-        actor = policy.actor
-        return GaussianNetwork(
-            trunk=layers_of(actor.latent_pi),
-            mean=layers_of(actor.mu),
-            log_std=layers_of(actor.log_std),  # a layer, without gSDE
-            low=low,
-            high=high,
-            log_std_bounds=(float(LOG_STD_MIN), float(LOG_STD_MAX)),
-        )
-    mean = layers_of(policy.action_net)
     return GaussianNetwork(
-        trunk=layers_of(policy.mlp_extractor.policy_net),
-        mean=mean,
-        # One log σ for all states: a layer without weights.
-        log_std=(Layer(np.zeros_like(mean[0].weights), policy.log_std.detach().cpu().numpy().astype(np.float32)),),
-        low=low,
-        high=high,
-        is_squashed=False,
-        log_std_bounds=(-np.inf, np.inf),
+        trunk=trunk, mean=mean, log_std=log_std, low=low, high=high, is_squashed=is_sac, log_std_bounds=bounds
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium as gym
@@ -31,6 +32,9 @@ TRAINING: dict[str, dict[str, Any]] = {
 }
 """Arguments of environments that make them easier to learn, and are used in training only."""
 
+_NUM_ENVS = 8
+"""Training environments."""
+
 _LARGEST_SEED = 2**32 - 1
 """What NumPy's generator of old takes, which Stable-Baselines3 seeds."""
 
@@ -41,41 +45,30 @@ class ExpertSettings:
 
     Args:
         timesteps: steps of the training environments, all together.
-        num_envs: training environments.
         updates_per_step: gradient steps for each step of a training environment.
         hidden_sizes: units of each layer of policy and critics.
-        learning_rate, batch_size, discount: as Stable-Baselines3 has them.
-        learning_starts: steps with uniform actions before the first update.
-        ent_coef: initial entropy coefficient, which is then learnt.
-        seed: seeds everything random.
+        learning_rate, discount, seed: as Stable-Baselines3 has them.
 
     Raises:
         InvalidSetting: out of range.
     """
 
     timesteps: int = 100_000
-    num_envs: int = 8
     updates_per_step: float = 0.5
     hidden_sizes: tuple[int, ...] = (64, 64)
     learning_rate: float = 1e-3
-    batch_size: int = 256
     discount: float = 0.98
-    learning_starts: int = 4000
-    ent_coef: float = 0.1
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("timesteps", "num_envs", "batch_size"):
-            check_count(name, getattr(self, name))
-        for name in ("learning_starts", "seed"):
-            check_count(name, getattr(self, name), least=0)
-        if self.seed > _LARGEST_SEED:
+        check_count("timesteps", self.timesteps)
+        if check_count("seed", self.seed, least=0) > _LARGEST_SEED:
             raise InvalidSetting(f"seed={self.seed!r} must be at most {_LARGEST_SEED}.")
         if not isinstance(self.hidden_sizes, Sequence) or isinstance(self.hidden_sizes, str) or not self.hidden_sizes:
             raise InvalidSetting(f"hidden_sizes={self.hidden_sizes!r} must be the sizes of one layer or more.")
         for size in self.hidden_sizes:
             check_count("hidden_sizes", size)
-        for name in ("updates_per_step", "learning_rate", "ent_coef"):
+        for name in ("updates_per_step", "learning_rate"):
             value = getattr(self, name)
             if not (is_number(value) and 0.0 < value < math.inf):
                 raise InvalidSetting(f"{name}={value!r} must be a positive number.")
@@ -83,33 +76,15 @@ class ExpertSettings:
             raise InvalidSetting(f"discount={self.discount!r} must lie in [0, 1].")
 
 
-@dataclass(frozen=True, eq=False)
-class Expert:
-    """A trained expert.
-
-    Attributes:
-        network: the policy.
-        seconds: how long its training took [s].
-        settings: hyperparameters of its training.
-    """
-
-    network: GaussianNetwork
-    seconds: float
-    settings: ExpertSettings = field(default_factory=ExpertSettings)
-
-
 def train_expert(
     make_env: Callable[[], gym.Env[Any, Any]],
-    settings: ExpertSettings | None = None,
+    settings: ExpertSettings,
     *,
-    progress: Callable[[int, float], None] | None = None,
-) -> Expert:
-    """Train on the reward of the environments.
+    progress: Callable[[int, float], None],
+) -> tuple[GaussianNetwork, float]:
+    """Train on the reward of the environments, and return the policy and how long that took [s].
 
-    Args:
-        make_env: makes one of the training environments.
-        settings: hyperparameters.
-        progress: called now and then with the steps done and the mean reward of the last 1000 steps.
+    ``progress`` is called now and then with the steps done and the mean reward of the last 1000 steps.
 
     Raises:
         gymnasium.error.DependencyNotInstalled: without Stable-Baselines3.
@@ -121,9 +96,8 @@ def train_expert(
     from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.vec_env import DummyVecEnv
 
-    settings = ExpertSettings() if settings is None else settings
-    window = max(1, 1000 // settings.num_envs)
-    every = max(1, settings.timesteps // settings.num_envs // 20)
+    window = max(1, 1000 // _NUM_ENVS)
+    every = max(1, settings.timesteps // _NUM_ENVS // 20)
 
     class Report(BaseCallback):
         def __init__(self) -> None:
@@ -132,27 +106,27 @@ def train_expert(
 
         def _on_step(self) -> bool:
             self.rewards.append(float(np.mean(self.locals["rewards"])))
-            if progress is not None and self.n_calls % every == 0:
+            if self.n_calls % every == 0:
                 progress(self.num_timesteps, float(np.mean(self.rewards[-window:])))
             return True
 
-    envs = DummyVecEnv([make_env] * settings.num_envs)
+    envs = DummyVecEnv([make_env] * _NUM_ENVS)
     try:
-        if not isinstance(envs.action_space, gym.spaces.Box):
-            raise InvalidSetting(f"Soft actor-critic needs actions in a Box, not {envs.action_space}.")
-        if not envs.action_space.is_bounded():
-            raise InvalidSetting(f"Soft actor-critic needs bounds of the actions, not {envs.action_space}.")
+        if not (isinstance(envs.action_space, gym.spaces.Box) and envs.action_space.is_bounded()):
+            raise InvalidSetting(
+                f"Soft actor-critic needs actions in a Box and bounds of the actions, not {envs.action_space}."
+            )
         _check_observations(envs.observation_space)
         model = SAC(
             "MlpPolicy",
             envs,
             learning_rate=settings.learning_rate,
-            batch_size=settings.batch_size,
+            batch_size=256,
             gamma=settings.discount,
-            learning_starts=settings.learning_starts,
+            learning_starts=4000,  # steps with uniform actions
             train_freq=1,
-            gradient_steps=max(1, round(settings.updates_per_step * settings.num_envs)),
-            ent_coef=f"auto_{settings.ent_coef}",
+            gradient_steps=max(1, round(settings.updates_per_step * _NUM_ENVS)),
+            ent_coef="auto_0.1",
             policy_kwargs={"net_arch": list(settings.hidden_sizes)},
             seed=settings.seed,
             device="cpu",
@@ -160,7 +134,7 @@ def train_expert(
         network_of(model)  # what it refuses, it refuses before the training
         begun = time.perf_counter()
         model.learn(settings.timesteps, callback=Report())
-        return Expert(network_of(model), time.perf_counter() - begun, settings)
+        return network_of(model), time.perf_counter() - begun
     finally:
         envs.close()
 
@@ -175,10 +149,6 @@ def check_rollouts(
 ) -> None:
     """Find out by one step whether ``reference_of`` will be able to do its part, before anything is trained.
 
-    Args:
-        env: the environment itself; it is reset.
-        state, periodic, n_episodes: as in :func:`reference_of`.
-
     Raises:
         InvalidSetting: an environment that estimates an occupancy already, or whose episodes have no last step; angles
             that are no coordinates of the state, or no episodes.
@@ -189,11 +159,8 @@ def check_rollouts(
     check_scalar(env)
     check_count("n_episodes", n_episodes)
     check_source(state)
-    try:
+    with suppress(MissingTracker):
         find_tracker(env)
-    except MissingTracker:
-        pass
-    else:
         raise InvalidSetting(
             "This environment brings wrappers that estimate an occupancy, as the -PGP- ids do: an expert is trained on "
             "the bare one."
@@ -216,41 +183,23 @@ def check_rollouts(
 
 
 def reference_of(
-    expert: Expert,
+    network: GaussianNetwork,
     env: gym.Env[Any, Any],
     *,
     state: StateSource | None,
-    periodic: Sequence[int] = (),
+    periodic: Sequence[int],
     n_episodes: int,
+    seed: int,
     about: Mapping[str, Any],
 ) -> Reference:
     """The expert's occupancy, with its return and that of uniformly random actions beside it.
 
-    Args:
-        expert: the trained policy.
-        env: the environment itself.
-        state: what the density is over.
-        periodic: coordinates of the state that are angles.
-        n_episodes: episodes to roll out, of the expert and of random actions.
-        about: what else is to be known of the reference.
+    Both are rolled out for ``n_episodes``; ``about`` is what else is to be known of the reference.
     """
-    reference = Reference.from_rollouts(
-        expert.network, env, state=state, periodic=periodic, n_episodes=n_episodes, seed=expert.settings.seed
-    )
-    env.action_space.seed(expert.settings.seed)
+    reference = Reference.from_rollouts(network, env, state=state, periodic=periodic, n_episodes=n_episodes, seed=seed)
+    env.action_space.seed(seed)
     uniform = CallablePolicy(lambda rows, actions: np.zeros(len(rows)), lambda row: env.action_space.sample())
-    random = roll_out(
-        uniform,
-        env,
-        n_episodes=n_episodes,
-        weighting=Weighting(1.0, find_horizon(env)),
-        seed=expert.settings.seed,
-    )
-    found = {
-        **reference.about,
-        "mean_return_of_random_actions": float(random.returns.mean()),
-        "training_seconds": round(expert.seconds, 1),
-        "training": {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(expert.settings).items()},
-        **about,
-    }
+    weighting = Weighting(1.0, find_horizon(env))
+    random = roll_out(uniform, env, n_episodes=n_episodes, weighting=weighting, seed=seed)
+    found = {**reference.about, "mean_return_of_random_actions": float(random.returns.mean()), **about}
     return replace(reference, about=found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -96,14 +96,22 @@ class TrainReference:
                     if not console.is_terminal and not self.quiet:
                         console.print(f"{done} steps, mean reward {reward:.4f}", highlight=False)
 
-                expert = train_expert(lambda: make_scalar(self.env_id, {**kwargs, **extra}), settings, progress=show)
+                network, seconds = train_expert(
+                    lambda: make_scalar(self.env_id, {**kwargs, **extra}), settings, progress=show
+                )
             reference = reference_of(
-                expert,
+                network,
                 env,
                 state=state,
                 periodic=periodic,
                 n_episodes=self.episodes,
-                about={"command": self._command(), "training_kwargs": extra},
+                seed=self.seed,
+                about={
+                    "training_seconds": round(seconds, 1),
+                    "training": asdict(settings) | {"hidden_sizes": list(self.hidden_sizes)},
+                    "command": self._command(),
+                    "training_kwargs": extra,
+                },
             )
         reference.save(target)
         _print(reference, target)

@@ -28,7 +28,7 @@ class ExactEvaluation:
     """What a policy does, exactly.
 
     Attributes:
-        objective: F of its occupancy, for an entropy in nats; ``None`` without an objective.
+        objective: F of its occupancy; ``None`` without an objective.
         constraints: R by name; satisfied where ≤ 0.
         occupancy: λ, ``(n_states, n_actions)``.
         mass: total mass of λ.
@@ -85,8 +85,7 @@ class ExactProblem:
         """Objective and constraint values of a policy table ``(n_states, n_actions)``, or of a mixture of policies.
 
         Raises:
-            InvalidMDP, NonFiniteValue: not a policy of this MDP.
-            InvalidData: not made of numbers.
+            InvalidMDP, InvalidData, NonFiniteValue: not a policy of this MDP.
         """
         occupancy = np.zeros(self.mdp.shape)
         for weight, table in members(policy):
@@ -103,7 +102,7 @@ class ExactProblem:
         return {name: functional(occupancy) - functional.limit for name, functional in self.constraints.items()}
 
     def evaluate_uniform(self) -> ExactEvaluation:
-        """What untrained exploration does: :meth:`evaluate` of the policy that takes all actions alike."""
+        """:meth:`evaluate` of untrained exploration, the policy that takes all actions alike."""
         return self.evaluate(np.full(self.mdp.shape, 1.0 / self.mdp.n_actions))
 
     def optimum(self, *, constrained: bool = True, beta: float | None = None) -> Solution:

@@ -11,18 +11,12 @@ import numpy as np
 
 from constrained_maxent.agents.rollouts import Actor, Collector
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.evaluation.functional_estimates import estimate_of
-from constrained_maxent.evaluation.state_measures import (
-    StateEvaluation,
-    StateMeasures,
-    evaluate_states,
-    measures_of,
-    n_coordinates,
-)
+from constrained_maxent.evaluation.state_measures import StateEvaluation, StateMeasures, evaluate_states, measures_of
 from constrained_maxent.evaluation.statistics import CostStatistics, Estimate, bootstrap_mean, cost_statistics
+from constrained_maxent.functionals import Functional
 from constrained_maxent.spaces import Environment, single_spaces
 from constrained_maxent.tracker import NEW_BATCH, Tracker, find_tracker
-from constrained_maxent.types import Batch, Trajectory, check_count
+from constrained_maxent.types import Batch, Measure, Points, Trajectory, check_count
 from constrained_maxent.wrappers.layers import STATE_SPACE
 
 
@@ -33,8 +27,7 @@ class RolloutEvaluation:
     Attributes:
         objective: of the occupancy estimated from all of them [nats]; a plug-in estimate, low for few episodes. Its
             interval holds that occupancy. ``None`` without an objective.
-        constraints: R by name; with an interval where R is linear in λ, and, holding the occupancy, where it is a KL
-            divergence.
+        constraints: R by name, with an interval where it is an expectation under λ: see :func:`estimate_of`.
         length: of the episodes [steps].
         costs: of each recorded cost, by the key of ``info`` or, of a function, ``<constraint>()``.
         states: in continuous spaces: entropy, coverage, events.
@@ -98,8 +91,7 @@ def evaluate_rollouts(
         agent: whose policy acts, drawing its actions: ``PGP``, or anything that can ``predict``.
         n_episodes: at least so many episodes, in whole batches.
         seed: of environment, draws and intervals, and of the actions of ``PGP``; other agents draw theirs as they do.
-        measures: what to measure of continuous states; by default what is known for the environment's id, see
-            :data:`~constrained_maxent.evaluation.state_measures.STATE_MEASURES`.
+        measures: what to measure of continuous states; by default what ``STATE_MEASURES`` has for the environment's id.
 
     Raises:
         InvalidSetting: fewer than one episode, a negative seed, batches of steps, nothing that can predict, or measures
@@ -124,7 +116,7 @@ def evaluate_rollouts(
     states = None
     if isinstance(state_space, gym.spaces.Box):
         if measures is None:
-            measures = measures_of(env, n_coordinates(batch))
+            measures = measures_of(env, batch)
         states = evaluate_states(batch, measures, periodic=tracker.estimator.periodic, seed=seed)
     elif measures is not None:
         raise InvalidSetting(f"measures= are those of continuous states; observations here are {observation_space}.")
@@ -140,6 +132,25 @@ def evaluate_rollouts(
         states=states,
         n_episodes=len(batch),
     )
+
+
+def estimate_of(functional: Functional, measure: Measure, batch: Batch, points: Points, *, seed: int) -> Estimate:
+    r"""F(λ̂) − limit, with a 95 % interval over episodes where F is an expectation under λ, :math:`E_\lambda[f(s,a)]`.
+
+    Where *f* depends on λ̂, as that of entropy and KL divergence, the interval holds λ̂ as it is, and tells nothing of
+    its own error.
+
+    Args:
+        functional, measure: F and λ̂.
+        batch, points: the whole episodes that λ̂ was estimated from, and λ̂ at their steps.
+        seed: of the resampling.
+    """
+    f = functional.integrand(measure, points)
+    if f is None:
+        return Estimate.exactly(functional.value(measure) - functional.limit)
+    # Where the weight is 0, f may be infinite.
+    weighted = batch.weights * np.where(batch.weights > 0.0, f, 0.0)
+    return bootstrap_mean([part.sum() - functional.limit for part in batch.split(weighted)], seed=seed)
 
 
 def _roll_out(env: Environment, tracker: Tracker, agent: Predictor, n_episodes: int, seed: int) -> list[Trajectory]:

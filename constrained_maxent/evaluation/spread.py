@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from constrained_maxent.errors import InvalidData, InvalidSetting
 from constrained_maxent.evaluation.statistics import Estimate, bootstrap_ratio
 from constrained_maxent.occupancy import NearestNeighbors
-from constrained_maxent.types import Batch, FloatArray, IntArray, as_array, check_count, require_finite
+from constrained_maxent.types import Batch, FloatArray, as_array, check_count, require_finite
 
 _MOST_FOLDS = 32
 """Beyond so many, leaving out one episode or a few makes no difference, but takes time."""
@@ -32,22 +32,19 @@ def state_entropy(
     .. math:: \hat H = -\frac1n\sum_i \log\hat d_{-e(i)}(s_i)
 
     Kozachenko and Leonenko's estimate (see :class:`~constrained_maxent.occupancy.NearestNeighbors`), with the density
-    :math:`\hat d_{-e}` from all episodes but the state's own. Steps of one episode lie on a curve: the nearest
-    neighbors would be the steps just before and after, and the entropy too low, by nats, however many steps there
-    are. Where there are more than 32 episodes, they are left out in 32 groups. A single episode has only its own steps
-    as neighbors, and its estimate is low.
+    :math:`\hat d_{-e}` from all episodes but the state's own, whose steps just before and after would be the nearest
+    neighbors and the entropy too low, by nats, however many steps there are. More than 32 episodes are left out in 32
+    groups. A single episode has only its own steps as neighbors, and its estimate is low.
 
     The unit of the density is one over the product of the coordinates' units (angles: rad), so values compare only in
-    the same coordinates. States that recur exactly, such as a deterministic start, have an infinite density; their
-    distance counts as 1e-5 standard deviations (angles: rad), so each lowers the mean by a bounded amount and the
-    estimate stays finite.
+    the same coordinates. The distance of states that recur exactly, such as a deterministic start, counts as 1e-5
+    standard deviations (angles: rad): each lowers the mean by a bounded amount.
 
     Args:
         episodes: states of each, ``(n_steps, n_coordinates)``, at least one step.
         periodic: coordinates that are angles in radians.
         n_neighbors: which neighbor's distance counts; fewer where there are not so many.
-        max_samples: steps looked at; of more, so many are drawn at random without replacement. It also thins
-            the steps of an episode, which are far from independent.
+        max_samples: steps looked at; of more, so many are drawn at random without replacement.
         seed: of the draw, and of the interval.
 
     Returns:
@@ -130,49 +127,32 @@ class Grid:
         for i, (low, high, count) in enumerate(zip(self.low, self.high, self.cells, strict=True)):
             if not (math.isfinite(low) and math.isfinite(high) and low < high):
                 raise InvalidSetting(f"Coordinate {i} of the grid runs from {low!r} to {high!r}: take low < high.")
-            if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
-                raise InvalidSetting(f"cells={count!r} of coordinate {i} must be a whole number of at least 1.")
-
-    @property
-    def n_coordinates(self) -> int:
-        return len(self.cells)
+            check_count("cells", count)
 
     @property
     def n_cells(self) -> int:
         return math.prod(self.cells)
 
-    def cells_of(self, states: ArrayLike) -> IntArray:
-        """Number of each state's cell, the last coordinate fastest, ``(n,)``; -1 outside.
-
-        Args:
-            states: ``(n, n_coordinates)``.
+    def coverage(self, states: ArrayLike) -> Coverage:
+        """How much of the grid the states ``(n, n_coordinates)`` visit.
 
         Raises:
-            InvalidData: states of another number of coordinates.
+            InvalidData: no states, or states of another number of coordinates.
             NonFiniteValue: NaN or infinity among them.
         """
         rows = as_array("states", states, np.float64)
-        if rows.ndim != 2 or rows.shape[1] != self.n_coordinates:
-            raise InvalidData(f"states must have shape (n, {self.n_coordinates}), got shape {rows.shape}.")
+        if rows.ndim != 2 or rows.shape[1] != len(self.cells) or not len(rows):
+            raise InvalidData(f"states must have shape (n, {len(self.cells)}), n > 0, got shape {rows.shape}.")
         require_finite("states", rows)
         low, high, cells = (np.asarray(bound) for bound in (self.low, self.high, self.cells))
         inside = ((rows >= low) & (rows <= high)).all(axis=1)
         digits = np.minimum(((rows[inside] - low) / (high - low) * cells).astype(np.int64), cells - 1)
-        numbers = np.full(len(rows), -1, dtype=np.int64)
-        numbers[inside] = np.ravel_multi_index(tuple(digits.T), tuple(self.cells))
-        return numbers
-
-    def coverage(self, states: ArrayLike) -> Coverage:
-        """How much of the grid states ``(n, n_coordinates)`` visit, at least one; raises what ``cells_of`` raises."""
-        numbers = self.cells_of(states)
-        if not len(numbers):
-            raise InvalidData("Coverage is that of at least one state.")
-        _, visits = np.unique(numbers[numbers >= 0], return_counts=True)
+        _, visits = np.unique(np.ravel_multi_index(tuple(digits.T), tuple(self.cells)), return_counts=True)
         frequencies = visits / max(visits.sum(), 1)
         effective = math.exp(-(frequencies * np.log(frequencies)).sum()) if len(visits) else 0.0
         return Coverage(
             share=len(visits) / self.n_cells,
             effective=effective / self.n_cells,
-            outside=float((numbers < 0).mean()),
-            n_states=len(numbers),
+            outside=float((~inside).mean()),
+            n_states=len(rows),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,6 @@ class StateMeasures:
             get them in [-π, π).
         coverage_steps: how many of the fresh steps coverage looks at, since it grows with their number: drawn at
             random without replacement, and besides in a row. Where there are fewer, all.
-        entropy_steps: the same for the entropy.
     """
 
     grid: Grid | None = None
@@ -40,11 +40,9 @@ class StateMeasures:
     units: Sequence[str] = ()
     periodic: Sequence[int] | None = None
     coverage_steps: int = 8192
-    entropy_steps: int = 4096
 
     def __post_init__(self) -> None:
-        for name in ("coverage_steps", "entropy_steps"):
-            check_count(name, getattr(self, name))
+        check_count("coverage_steps", self.coverage_steps)
 
 
 @dataclass(frozen=True)
@@ -52,8 +50,7 @@ class StateEvaluation:
     """The states that a policy visited, measured.
 
     Attributes:
-        entropy: of the state at a random step [nats], see
-            :func:`~constrained_maxent.evaluation.state_entropy`.
+        entropy: of the state at a random step [nats], see :func:`~constrained_maxent.evaluation.state_entropy`.
         units: of the coordinates; empty where unknown.
         coverage: of the grid, by steps drawn from all episodes; ``None`` without one.
         coverage_in_a_row: share of the grid's cells that as many steps visit as they come, episode after episode: less
@@ -84,17 +81,13 @@ def evaluate_states(
 ) -> StateEvaluation:
     """Measure the states of whole episodes, or their observations where a batch has no states.
 
-    Args:
-        batch: the episodes.
-        measures: what to measure.
-        periodic: angles, where the measures do not name them.
-        seed: of draws and intervals.
+    ``periodic`` are its angles where the measures do not name them; ``seed`` is of draws and intervals.
 
     Raises:
         InvalidData: grid or events do not fit the states.
+        InvalidSetting: an angle that is not a coordinate of the state.
     """
-    states = np.asarray(batch.observations if batch.states is None else batch.states, dtype=np.float64)
-    states = states.reshape(batch.n_steps, -1).copy()
+    states = _states_of(batch).astype(np.float64)
     angles = list(periodic if measures.periodic is None else measures.periodic)
     if angles and max(angles) >= states.shape[1]:
         raise InvalidSetting(f"periodic={tuple(angles)}: states have only {states.shape[1]} coordinates, from 0.")
@@ -107,7 +100,7 @@ def evaluate_states(
         starts = range(0, len(states) - n_steps + 1, n_steps)
         shares = [measures.grid.coverage(states[start : start + n_steps]).share for start in starts]
         in_a_row = bootstrap_mean(shares, seed=seed)
-    entropy = state_entropy(batch.split(states), periodic=angles, max_samples=measures.entropy_steps, seed=seed)
+    entropy = state_entropy(batch.split(states), periodic=angles, seed=seed)
     events = {name: _share(name, event, states, batch, seed) for name, event in measures.events.items()}
     return StateEvaluation(entropy, tuple(measures.units), coverage, in_a_row, events)
 
@@ -153,18 +146,14 @@ STATE_MEASURES: dict[str, StateMeasures] = {
 """By environment id, for states as ``info["state"]`` has them. Add those of your own environments."""
 
 
-def measures_of(env: Environment, n_coordinates: int | None = None) -> StateMeasures:
-    """What to measure of an environment: by its id, or only the entropy where that, or the state, is another one.
-
-    Args:
-        env: scalar or vector, wrapped or not.
-        n_coordinates: of the states that will be measured; ``None`` where that is not known yet.
-    """
+def measures_of(env: Environment, batch: Batch | None = None) -> StateMeasures:
+    """What to measure of an environment: by its id, or only the entropy where that, or a batch's state, is another."""
     known = StateMeasures() if env.spec is None else STATE_MEASURES.get(env.spec.id, StateMeasures())
-    return known if known.grid is None or n_coordinates in (None, known.grid.n_coordinates) else StateMeasures()
+    is_known = known.grid is None or batch is None or _states_of(batch).shape[1] == len(known.grid.cells)
+    return known if is_known else StateMeasures()
 
 
-def n_coordinates(batch: Batch) -> int:
-    """Numbers of each state, or observation where a batch has no states."""
+def _states_of(batch: Batch) -> NDArray[Any]:
+    """States, or observations where a batch has none, ``(n_steps, n_coordinates)``."""
     rows = batch.observations if batch.states is None else batch.states
-    return int(np.prod(rows.shape[1:]))
+    return rows.reshape(batch.n_steps, -1)

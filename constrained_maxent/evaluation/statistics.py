@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from constrained_maxent.errors import InvalidData, InvalidSetting
+from constrained_maxent.errors import InvalidData
 from constrained_maxent.types import Batch, FloatArray, require_finite
 
 _RESAMPLED_AT_ONCE = 1_000_000
@@ -40,45 +40,29 @@ class Estimate:
         return cls(value, value, value)
 
 
-def bootstrap_mean(samples: ArrayLike, *, seed: int = 0, confidence: float = 0.95) -> Estimate:
-    """Mean of samples with its percentile bootstrap interval.
-
-    Args:
-        samples: ``(n,)``, at least one.
-        seed: of the resampling.
-        confidence: of the interval.
+def bootstrap_mean(samples: ArrayLike, *, seed: int = 0) -> Estimate:
+    """Mean of samples ``(n,)``, at least one, with its 95 % percentile bootstrap interval.
 
     Raises:
         InvalidData: no samples.
         NonFiniteValue: NaN or infinity among them.
-        InvalidSetting: confidence outside (0, 1).
     """
     values = np.asarray(samples, dtype=np.float64)
     if values.ndim != 1 or not len(values):
         raise InvalidData(f"samples must be a vector of at least one number, got shape {values.shape}.")
     require_finite("samples", values)
     mean = float(values.mean())
-    if np.ptp(values) == 0.0:
-        _check_confidence(confidence)
-        return Estimate.exactly(mean)
-    return _interval((values,), np.mean, mean, seed=seed, confidence=confidence)
+    return Estimate.exactly(mean) if np.ptp(values) == 0.0 else _interval((values,), np.mean, mean, seed)
 
 
-def bootstrap_ratio(totals: ArrayLike, sizes: ArrayLike, *, seed: int = 0, confidence: float = 0.95) -> Estimate:
-    """Σ totals / Σ sizes with its percentile bootstrap interval, the pairs resampled together.
+def bootstrap_ratio(totals: ArrayLike, sizes: ArrayLike, *, seed: int = 0) -> Estimate:
+    """Σ totals / Σ sizes, ``(n,)`` each, with its 95 % percentile bootstrap interval, the pairs resampled together.
 
     A mean over all steps of episodes that differ in length: the episodes are independent, their steps are not.
-
-    Args:
-        totals: ``(n,)``, at least one.
-        sizes: positive, ``(n,)``.
-        seed: of the resampling.
-        confidence: of the interval.
 
     Raises:
         InvalidData: no totals, as many sizes as totals are not given, or sizes that are not positive.
         NonFiniteValue: NaN or infinity among them.
-        InvalidSetting: confidence outside (0, 1).
     """
     numerators, denominators = (np.asarray(values, dtype=np.float64) for values in (totals, sizes))
     require_finite("sizes", denominators)
@@ -89,10 +73,10 @@ def bootstrap_ratio(totals: ArrayLike, sizes: ArrayLike, *, seed: int = 0, confi
         )
     ratios = numerators / denominators
     if not len(ratios) or np.ptp(denominators) == 0.0 or np.ptp(ratios) == 0.0:
-        return bootstrap_mean(ratios, seed=seed, confidence=confidence)
+        return bootstrap_mean(ratios, seed=seed)
     require_finite("totals", numerators)
     mean = float(numerators.sum() / denominators.sum())
-    return _interval((numerators, denominators), _ratio, mean, seed=seed, confidence=confidence)
+    return _interval((numerators, denominators), _ratio, mean, seed)
 
 
 @dataclass(frozen=True)
@@ -126,8 +110,7 @@ def over_seeds(runs: Sequence[Mapping[str, Estimate]], *, seed: int = 0) -> dict
     """Mean over runs of what all of them measured, with its 95 % bootstrap interval over runs.
 
     Args:
-        runs: figures by name, at least one run, such as
-            :meth:`~constrained_maxent.evaluation.RolloutEvaluation.figures`.
+        runs: figures by name, such as those of :meth:`~constrained_maxent.evaluation.RolloutEvaluation.figures`.
         seed: of the resampling.
 
     Raises:
@@ -143,15 +126,7 @@ def _ratio(totals: FloatArray, sizes: FloatArray, axis: int) -> Any:
     return totals.sum(axis=axis) / sizes.sum(axis=axis)
 
 
-def _check_confidence(confidence: float) -> None:
-    if not 0.0 < confidence < 1.0:
-        raise InvalidSetting(f"confidence={confidence!r} must lie in (0, 1).")
-
-
-def _interval(
-    columns: tuple[FloatArray, ...], statistic: Callable[..., Any], mean: float, *, seed: int, confidence: float
-) -> Estimate:
-    _check_confidence(confidence)
+def _interval(columns: tuple[FloatArray, ...], statistic: Callable[..., Any], mean: float, seed: int) -> Estimate:
     # Imported late: it takes longer than everything else here, and most commands never come this far.
     from scipy.stats import bootstrap
 
@@ -159,7 +134,7 @@ def _interval(
         columns,
         statistic,
         paired=True,
-        confidence_level=confidence,
+        confidence_level=0.95,
         method="percentile",
         batch=max(1, _RESAMPLED_AT_ONCE // sum(map(len, columns))),
         rng=np.random.default_rng(seed),

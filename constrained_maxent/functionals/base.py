@@ -90,15 +90,7 @@ class Functional(ABC):
 
     @abstractmethod
     def derivative(self, measure: Measure, points: Points) -> FloatArray:
-        r""":math:`\partial F/\partial\lambda(s,a)` at a measure, asked for at any points.
-
-        Args:
-            measure: λ.
-            points: where, with the value of λ there (``points.density``).
-
-        Returns:
-            float64 array of the shape of the points.
-        """
+        r""":math:`\partial F/\partial\lambda(s,a)` at a measure, asked for at any points, in their shape (float64)."""
 
     def __call__(self, occupancy: Measure | ArrayLike) -> float:
         """:math:`F(λ)` of a measure, or of a table λ(s, a) of shape ``(n_states, n_actions)``."""
@@ -121,8 +113,6 @@ class Functional(ABC):
         object.__setattr__(changed, "limit", limit)
         return changed
 
-    # What a functional may be able to do.
-
     def check(self, n_states: int, n_actions: int) -> None:
         """Raise ``InvalidData`` if this functional does not fit a finite space of that size; by default it does."""
 
@@ -139,21 +129,13 @@ class Functional(ABC):
         return self
 
     def integrand(self, measure: Measure, points: Points) -> FloatArray | None:
-        r"""The function f, at the points, with :math:`F(\lambda) = E_\lambda[f]`; ``None`` if F is no expectation.
-
-        It may depend on λ itself, as that of an entropy does.
-        """
-        return None
-
-    def self_weighted(self, measure: Measure) -> float | None:
-        """F as the authors of the method estimate entropies of densities, for comparison; ``None`` for all others."""
+        r"""The function f, which may depend on λ, with :math:`F(\lambda) = E_\lambda[f]`; ``None`` if there is none."""
         return None
 
     def observing(self, name: str) -> tuple[Functional, dict[str, Source]]:
         """This functional as one of recorded quantities, and what has to be recorded on each step, by name.
 
-        Args:
-            name: of the constraint, or ``"objective"``: a function is recorded under ``<name>()``.
+        A function is recorded under ``<name>()``, for the name of a constraint or ``"objective"``.
         """
         return self, {}
 
@@ -162,16 +144,12 @@ class Functional(ABC):
 
         .. math:: \frac{\partial F}{\partial\lambda}(s_t,a_t) = g(s_t,a_t) + \sum_k \mathrm{charges}_k\,c_{k,t},
 
-        where g is the derivative at points whose recorded quantities are all 0. By default nothing is needed.
+        where g is the derivative at points whose recorded quantities are all 0.
         """
         return {}
 
     def tabulated(self, table_of: Callable[[str], FloatArray]) -> Functional:
-        """This functional with a table ``(n_states, n_actions)`` in place of each recorded quantity.
-
-        Args:
-            table_of: gives the table of a recorded quantity's name.
-        """
+        """This functional with a table ``(n_states, n_actions)``, by name, in place of each recorded quantity."""
         return self
 
     def engine_terms(self, n_states: int, n_actions: int) -> Sequence[EngineTerm]:
@@ -219,8 +197,7 @@ class Functional(ABC):
     def majorant(self, factor: float, occupancy: FloatArray, subgradients: Mapping[int, FloatArray]) -> Majorant:
         r"""A function of closed supremum that lies nowhere below factor · F, which is concave.
 
-        By default the tangent :math:`F(\lambda^*) + \langle\nabla F(\lambda^*), \lambda-\lambda^*\rangle`, which is
-        one for every concave function, so that certificates need nothing more than the derivative.
+        By default it is the tangent :math:`F(\lambda^*) + \langle\nabla F(\lambda^*), \lambda-\lambda^*\rangle`.
 
         Args:
             factor: of any sign; F has no smoothing.
@@ -235,8 +212,6 @@ class Functional(ABC):
 
     def _lacks(self, capability: str, remedy: str) -> NoReturn:
         raise UnsupportedFunctional(type(self).__name__, capability, f"{remedy}.")
-
-    # Functionals of functionals.
 
     def __add__(self, other: Functional) -> Combination:
         return _combined((1.0, self), (1.0, other)) if isinstance(other, Functional) else NotImplemented

@@ -74,8 +74,8 @@ class ConicOccupancy:
     def define(self, functional: object, expression: cp.Expression) -> cp.Variable:
         """A new variable equal to an affine expression, one a functional.
 
-        Its dual value, a sub-gradient of the functional in that variable at the solution, comes back to
-        :meth:`Functional.majorant`: for functionals that have no derivative where the solution may be.
+        Its dual value, a sub-gradient at the solution, where there may be no derivative, comes back to
+        :meth:`Functional.majorant`.
         """
         import cvxpy as cp
 

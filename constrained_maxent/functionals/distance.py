@@ -35,37 +35,33 @@ class L2Distance(Functional):
     """
 
     reference: ArrayLike
-    _reference: FloatArray = field(init=False, repr=False)
+    table: FloatArray = field(init=False, repr=False)
+    """λ_ref(s, a), ``(n_states, n_actions)``, read-only."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "_reference", frozen_table("reference", self.reference))
+        object.__setattr__(self, "table", frozen_table("reference", self.reference))
 
     def value(self, measure: Measure) -> float:
-        reference = table_at(self._reference, measure.points)
+        reference = table_at(self.table, measure.points)
         squared = float(np.sum((measure.weights - reference) ** 2))
         if measure.points.cells is not None:
             # Cells that the measure does not list have mass 0, but the reference may have some there.
-            absent = np.ones(self._reference.size, dtype=bool)
+            absent = np.ones(self.table.size, dtype=bool)
             absent[measure.points.cells] = False
-            squared += float(np.sum(self._reference.reshape(-1)[absent] ** 2))
+            squared += float(np.sum(self.table.reshape(-1)[absent] ** 2))
         return float(np.sqrt(squared))
 
     def derivative(self, measure: Measure, points: Points) -> FloatArray:
         distance = self.value(measure)
-        difference = points.density - table_at(self._reference, points)
+        difference = points.density - table_at(self.table, points)
         return difference / distance if distance > 0.0 else np.zeros_like(difference)
 
-    @property
-    def table(self) -> FloatArray:
-        """λ_ref(s, a), ``(n_states, n_actions)``, read-only."""
-        return self._reference
-
     def check(self, n_states: int, n_actions: int) -> None:
-        check_table("reference", self._reference, n_states, n_actions)
+        check_table("reference", self.table, n_states, n_actions)
 
     def engine_terms(self, n_states: int, n_actions: int) -> Sequence[EngineTerm]:
-        return [EngineTerm(kind="distance", table=self._reference)]
+        return [EngineTerm(kind="distance", table=self.table)]
 
     @property
     def curvature(self) -> Curvature:
@@ -75,7 +71,7 @@ class L2Distance(Functional):
         import cvxpy as cp
 
         difference = occupancy.define(
-            self, occupancy.everywhere @ occupancy.scaled - self._reference.reshape(-1) / occupancy.unit
+            self, occupancy.everywhere @ occupancy.scaled - self.table.reshape(-1) / occupancy.unit
         )
         return occupancy.unit * cp.norm(difference, 2)
 
@@ -83,4 +79,4 @@ class L2Distance(Functional):
         # The norm is the largest <u, difference> over |u| <= 1, best with its sub-gradient at the solution.
         u = subgradients[id(self)].reshape(occupancy.shape) if id(self) in subgradients else self.gradient(occupancy)
         u = u / max(1.0, float(np.linalg.norm(u)))
-        return Majorant(-factor * float(np.sum(u * self._reference)), factor * u)
+        return Majorant(-factor * float(np.sum(u * self.table)), factor * u)

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, get_args
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedSpace
-from constrained_maxent.functionals.base import Functional
 from constrained_maxent.functionals.convex import ConicOccupancy, Curvature, Majorant
-from constrained_maxent.functionals.entropy import Over
-from constrained_maxent.functionals.tables import (
-    cell_smoothing,
-    check_smoothing,
-    check_table,
-    frozen_table,
-    require_smoothing,
-    smoothing_at,
-    table_at,
-)
+from constrained_maxent.functionals.entropy import Smoothed
+from constrained_maxent.functionals.tables import check_table, frozen_table, table_at
 from constrained_maxent.functionals.terms import EngineTerm
 from constrained_maxent.types import FloatArray, Measure, Points
 
@@ -30,7 +21,7 @@ if TYPE_CHECKING:  # Slow to load, and only the convex solver needs it.
 
 
 @dataclass(frozen=True, eq=False)
-class KLDivergence(Functional):
+class KLDivergence(Smoothed):
     r""":math:`\sum \lambda \log\frac{\lambda+\sigma}{\lambda_{\mathrm{ref}}+\sigma}`, the KL divergence of λ [nats].
 
     Paper, *Apprenticeship Learning*. Both measures must be of the same scale. The smoothing keeps the divergence
@@ -41,24 +32,18 @@ class KLDivergence(Functional):
             :class:`~constrained_maxent.types.Points`, in their shape: a density in continuous spaces. Over
             ``"state"`` it is d_ref(s), and only a function will do.
         limit: the constraint reads KL ≤ ``limit`` [nats].
-        smoothing: σ ≥ 0, in units of λ; usual: 1e-6 for masses of cells, and 1e-300 for densities. It bounds the
-            divergence of one sample by :math:`\log(\lambda/\sigma)`.
-        over: ``"state-action"``, or ``"state"`` for the divergence of the state marginals.
+        over, smoothing: as in :class:`~constrained_maxent.functionals.Entropy`. σ bounds the divergence of a sample by
+            :math:`\log(\lambda/\sigma)`.
 
     >>> KLDivergence([[0.5, 0.5]], smoothing=0.0)([[0.5, 0.5]])
     0.0
     """
 
     reference: ArrayLike | Callable[[Points], FloatArray]
-    smoothing: float | None = None
-    over: Over = "state-action"
     _reference: FloatArray | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
-        check_smoothing(self.smoothing)
         super().__post_init__()
-        if self.over not in get_args(Over):
-            raise InvalidSetting(f"over={self.over!r} must be one of {', '.join(get_args(Over))}.")
         if callable(self.reference):
             return
         if self.over == "state":
@@ -78,13 +63,10 @@ class KLDivergence(Functional):
             return density
         return table_at(self.table, points)
 
-    def _density(self, points: Points) -> FloatArray:
-        return points.density if self.over == "state-action" else points.state_density
-
     def _log_ratio(self, points: Points) -> FloatArray:
-        sigma = smoothing_at(self.smoothing, points)
+        sigma = self.sigma(of_cells=points.are_cells)
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.log(self._density(points) + sigma) - np.log(self._reference_at(points) + sigma)
+            ratio = np.log(self.density(points) + sigma) - np.log(self._reference_at(points) + sigma)
         # 0/0 with sigma = 0: such a cell adds nothing to the value.
         return np.where(np.isnan(ratio), 0.0, ratio)
 
@@ -94,8 +76,8 @@ class KLDivergence(Functional):
         return float(np.sum(measure.weights * log_ratio))
 
     def derivative(self, measure: Measure, points: Points) -> FloatArray:
-        density = self._density(points)
-        smoothed = density + smoothing_at(self.smoothing, points)
+        density = self.density(points)
+        smoothed = density + self.sigma(of_cells=points.are_cells)
         share = np.divide(density, smoothed, out=np.ones_like(smoothed), where=smoothed > 0.0)
         return self._log_ratio(points) + share
 
@@ -114,21 +96,15 @@ class KLDivergence(Functional):
         if self._reference is not None:
             check_table("reference", self._reference, n_states, n_actions)
 
-    def require_trainable(self) -> None:
-        require_smoothing(self, self.smoothing)
-
     @property
     def periodic(self) -> Sequence[int] | None:
         return getattr(self.reference, "periodic", None)
-
-    def exact(self) -> Functional:
-        return replace(self, smoothing=0.0)
 
     def integrand(self, measure: Measure, points: Points) -> FloatArray:
         return self._log_ratio(points)
 
     def engine_terms(self, n_states: int, n_actions: int) -> Sequence[EngineTerm]:
-        return [EngineTerm(kind="divergence", table=self.table, smoothing=cell_smoothing(self.smoothing))]
+        return [EngineTerm(kind="divergence", table=self.table, smoothing=self.sigma(of_cells=True))]
 
     @property
     def curvature(self) -> Curvature:

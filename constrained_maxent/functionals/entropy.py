@@ -1,10 +1,10 @@
-"""Entropy of the occupancy measure, the objective of the paper."""
+"""Functionals of a smoothed logarithm of λ, and the entropy of the occupancy measure, the paper's objective."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
@@ -13,9 +13,8 @@ from scipy.special import xlogy
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.functionals.base import Functional
 from constrained_maxent.functionals.convex import ConicOccupancy, Curvature, Majorant
-from constrained_maxent.functionals.tables import cell_smoothing, check_smoothing, require_smoothing, smoothing_at
 from constrained_maxent.functionals.terms import EngineTerm
-from constrained_maxent.types import FloatArray, Measure, Points
+from constrained_maxent.types import FloatArray, Measure, Points, is_number
 
 if TYPE_CHECKING:  # Slow to load, and only the convex solver needs it.
     import cvxpy as cp
@@ -23,8 +22,51 @@ if TYPE_CHECKING:  # Slow to load, and only the convex solver needs it.
 Over = Literal["state-action", "state"]
 
 
+CELL_SMOOTHING = 1e-6
+"""Usual σ where λ is the mass of cells: the pseudo-reward of a cell never seen is 13.8 nats."""
+
+DENSITY_SMOOTHING = 1e-300
+"""Usual σ where λ is a density. How large that is depends on units, so that σ may only keep logarithms finite: where λ
+underflows, they are 690 nats."""
+
+
 @dataclass(frozen=True, eq=False)
-class Entropy(Functional):
+class Smoothed(Functional):
+    """A functional of log(λ + σ); its arguments are explained at :class:`Entropy`."""
+
+    _: KW_ONLY
+    over: Over = "state-action"
+    smoothing: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.over not in get_args(Over):
+            raise InvalidSetting(f"over={self.over!r} must be one of {', '.join(get_args(Over))}.")
+        if self.smoothing is not None and not (is_number(self.smoothing) and 0.0 <= self.smoothing < np.inf):
+            raise InvalidSetting(f"smoothing={self.smoothing!r} must be a finite number of at least 0.")
+
+    def density(self, points: Points) -> FloatArray:
+        return points.density if self.over == "state-action" else points.state_density
+
+    def sigma(self, *, of_cells: bool) -> float:
+        """σ as given, or what is usual for masses of cells or for densities."""
+        if self.smoothing is not None:
+            return float(self.smoothing)
+        return CELL_SMOOTHING if of_cells else DENSITY_SMOOTHING
+
+    def require_trainable(self) -> None:
+        if self.smoothing == 0.0:
+            raise InvalidSetting(
+                f"smoothing=0 makes the pseudo-reward of {type(self).__name__} infinite in cells never seen: give a "
+                "smoothing above 0."
+            )
+
+    def exact(self) -> Functional:
+        return replace(self, smoothing=0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Entropy(Smoothed):
     r""":math:`H(\lambda) = -\sum_{s,a} \lambda \log(\lambda + \sigma)` [nats] (paper eq. CME).
 
     :math:`\lambda` need not sum to 1: the formula is applied to the masses as they are. The smoothing σ keeps the
@@ -40,40 +82,13 @@ class Entropy(Functional):
     1.0397
     """
 
-    over: Over = "state-action"
-    smoothing: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.over not in get_args(Over):
-            raise InvalidSetting(f"over={self.over!r} must be one of {', '.join(get_args(Over))}.")
-        check_smoothing(self.smoothing)
-
-    def self_weighted(self, measure: Measure) -> float:
-        r"""What comes out where samples of λ are weighted by λ̂ once more [nats], for comparison.
-
-        .. math:: -\frac{m \sum_i w_i \lambda_i \log\lambda_i}{\sum_i w_i \lambda_i}, \qquad m = \sum_i w_i
-
-        With samples of λ the plain mean is unbiased; this is -log λ where λ is high, and low. So the authors of the
-        method estimate entropies in continuous spaces. Of no samples, or where λ is 0 at all of them, it is 0.
-        """
-        density, weights = self._density(measure.points), measure.weights
-        total = float((weights * density).sum())
-        if total == 0.0:
-            return 0.0
-        return -float((weights * xlogy(density, density)).sum() * weights.sum()) / total
-
-    def _density(self, points: Points) -> FloatArray:
-        return points.density if self.over == "state-action" else points.state_density
-
     def value(self, measure: Measure) -> float:
-        density = self._density(measure.points)
+        points = measure.points
         # xlogy(w, 0) = 0 where w = 0; with sigma = 0 an unvisited cell adds nothing, as it should.
-        return -float(np.sum(xlogy(measure.weights, density + smoothing_at(self.smoothing, measure.points))))
+        return -float(np.sum(xlogy(measure.weights, self.density(points) + self.sigma(of_cells=points.are_cells))))
 
     def derivative(self, measure: Measure, points: Points) -> FloatArray:
-        density = self._density(points)
-        sigma = smoothing_at(self.smoothing, points)
+        density, sigma = self.density(points), self.sigma(of_cells=points.are_cells)
         smoothed = density + sigma
         if sigma > 0.0:
             smooth: FloatArray = -np.log(smoothed) - density / smoothed
@@ -83,20 +98,13 @@ class Entropy(Functional):
             share = np.where(smoothed > 0.0, density / smoothed, 1.0)
             return -np.log(smoothed) - share
 
-    def require_trainable(self) -> None:
-        require_smoothing(self, self.smoothing)
-
-    def exact(self) -> Functional:
-        return replace(self, smoothing=0.0)
-
     def integrand(self, measure: Measure, points: Points) -> FloatArray:
-        smoothed = self._density(points) + smoothing_at(self.smoothing, points)
-        f: FloatArray = -xlogy(1.0, smoothed, where=smoothed > 0.0, out=np.zeros_like(smoothed))
+        smoothed = self.density(points) + self.sigma(of_cells=points.are_cells)
+        f: FloatArray = -xlogy(np.sign(smoothed), smoothed)  # 0 in empty cells without smoothing
         return f
 
     def engine_terms(self, n_states: int, n_actions: int) -> Sequence[EngineTerm]:
-        sigma = cell_smoothing(self.smoothing)
-        return [EngineTerm(kind="entropy", smoothing=sigma, over_states=self.over == "state")]
+        return [EngineTerm(kind="entropy", smoothing=self.sigma(of_cells=True), over_states=self.over == "state")]
 
     @property
     def curvature(self) -> Curvature:
@@ -110,7 +118,5 @@ class Entropy(Functional):
         return occupancy.unit * cp.sum(cp.entr(density) - math.log(occupancy.unit) * density)
 
     def majorant(self, factor: float, occupancy: FloatArray, subgradients: Mapping[int, FloatArray]) -> Majorant:
-        nothing = np.zeros(occupancy.shape)
-        if self.over == "state":
-            return Majorant(0.0, nothing, state_temperature=factor)
-        return Majorant(0.0, nothing, temperature=factor)
+        temperatures = (0.0, factor) if self.over == "state" else (factor, 0.0)
+        return Majorant(0.0, np.zeros(occupancy.shape), *temperatures)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,57 +21,48 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class Linear(Functional):
-    r""":math:`\langle c, \lambda\rangle`, of a table c(s, a) or of a quantity c that is observed on each step.
+    r""":math:`\langle c, \lambda\rangle`, of a table c(s, a) or of a quantity c that is observed on each step."""
 
-    Abstract: :class:`LinearCost` and :class:`Reward` say what c is.
-    """
+    table: FloatArray | None = field(init=False, repr=False, default=None)
+    """c(s, a), ``(n_states, n_actions)``, read-only; ``None`` where it is observed."""
 
-    _table: FloatArray | None = field(init=False, repr=False, default=None)
+    _argument: ClassVar[str]
+    """Name of the argument that says what c is."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        name, given = self._argument()
+        given = self._given()
         if not (isinstance(given, (str, OwnReward)) or callable(given)):
-            object.__setattr__(self, "_table", frozen_table(name, given))
+            object.__setattr__(self, "table", frozen_table(self._argument, given))
 
-    @abstractmethod
-    def _argument(self) -> tuple[str, Source | ArrayLike]:
-        """Name and value of the argument that says what c is."""
-
-    @property
-    def table(self) -> FloatArray | None:
-        """c(s, a), ``(n_states, n_actions)``, read-only; ``None`` where it is observed."""
-        return self._table
-
-    def _source(self) -> Source | None:
-        """Where c is observed; ``None`` for a table."""
-        return None if self._table is not None else self._argument()[1]  # type: ignore[return-value]
+    def _given(self) -> Any:
+        return getattr(self, self._argument)
 
     def _recorded(self) -> str:
         """The name under which c is recorded."""
-        source = self._source()
+        source = self._given()
         if isinstance(source, OwnReward):
             return source.value
         if not isinstance(source, str):
             raise MissingCost(
-                f"A function as {self._argument()[0]} is evaluated on the steps of an environment, by wrappers such as "
+                f"A function as {self._argument} is evaluated on the steps of an environment, by wrappers such as "
                 "wrappers.CostConstraint; for an exact occupancy give its table, TabularMDP.tabulate(function)."
             )
         return source
 
     def value(self, measure: Measure) -> float:
-        if self._table is not None:
-            return float(np.sum(measure.weights * table_at(self._table, measure.points)))
+        if self.table is not None:
+            return float(np.sum(measure.weights * table_at(self.table, measure.points)))
         return _lookup(measure.expected_costs, self._recorded())
 
     def derivative(self, measure: Measure, points: Points) -> FloatArray:
-        if self._table is not None:
-            return table_at(self._table, points)
+        if self.table is not None:
+            return table_at(self.table, points)
         return _lookup(points.costs, self._recorded())
 
     def check(self, n_states: int, n_actions: int) -> None:
-        if self._table is not None:
-            check_table(self._argument()[0], self._table, n_states, n_actions)
+        if self.table is not None:
+            check_table(self._argument, self.table, n_states, n_actions)
 
     @property
     def curvature(self) -> Curvature:
@@ -82,9 +72,9 @@ class Linear(Functional):
         return self.derivative(measure, points)
 
     def observing(self, name: str) -> tuple[Functional, dict[str, Source]]:
-        source = self._source()
-        if source is None:
+        if self.table is not None:
             return self, {}
+        source = self._given()
         if isinstance(source, (str, OwnReward)):
             return self, {self._recorded(): source}
         # The parentheses keep functions apart from keys of info of the same name.
@@ -92,19 +82,19 @@ class Linear(Functional):
         return self._with(key), {key: source}
 
     def charges(self, measure: Measure) -> Mapping[str, float]:
-        return {} if self._table is not None else {self._recorded(): 1.0}
+        return {} if self.table is not None else {self._recorded(): 1.0}
 
     def tabulated(self, table_of: Callable[[str], FloatArray]) -> Functional:
-        return self if self._table is not None else self._with(table_of(self._recorded()))
+        return self if self.table is not None else self._with(table_of(self._recorded()))
 
     def engine_terms(self, n_states: int, n_actions: int) -> Sequence[EngineTerm]:
-        if self._table is None:
-            name, given = self._argument()
-            self._lacks("engine_terms", f"for {name}={given!r} give its table, as TabularMDP.tabulate(function) does")
-        return [EngineTerm(kind="linear", table=self._table)]
+        if self.table is None:
+            remedy = f"for {self._argument}={self._given()!r} give its table, as TabularMDP.tabulate(function) does"
+            self._lacks("engine_terms", remedy)
+        return [EngineTerm(kind="linear", table=self.table)]
 
     def _with(self, given: str | FloatArray) -> Functional:
-        changes: dict[str, Any] = {self._argument()[0]: given}
+        changes: dict[str, Any] = {self._argument: given}
         return replace(self, **changes)
 
 
@@ -119,7 +109,6 @@ class LinearCost(Linear):
         cost: a table c(s, a) of shape ``(n_states, n_actions)``; or the name of a key of ``info`` that carries the cost
             of each step; or a function ``(observation, action, next_observation) -> float``, which the
             wrappers call on every step. Positive means bad.
-        limit: the constraint reads :math:`\langle c,\lambda\rangle \le` ``limit``, in the same units.
 
     Raises:
         MissingCost: on evaluation, if the measure does not carry the named cost.
@@ -129,9 +118,7 @@ class LinearCost(Linear):
     """
 
     cost: str | CostFunction | ArrayLike = "cost"
-
-    def _argument(self) -> tuple[str, Source | ArrayLike]:
-        return "cost", self.cost
+    _argument: ClassVar[str] = "cost"
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,9 +141,7 @@ class Reward(Linear):
     """
 
     source: Source | ArrayLike = OWN_REWARD
-
-    def _argument(self) -> tuple[str, Source | ArrayLike]:
-        return "source", self.source
+    _argument: ClassVar[str] = "source"
 
 
 def _lookup(costs: Mapping[str, T], name: str) -> T:

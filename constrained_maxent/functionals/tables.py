@@ -1,19 +1,12 @@
-"""Tables over the cells of a finite space, and the smoothing σ of logarithms of λ: checked, and looked up at points."""
+"""Tables over the cells of a finite space: checked, and looked up at points."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from constrained_maxent.errors import InvalidData, InvalidSetting
-from constrained_maxent.types import FloatArray, Points, as_array, is_number, require_finite
-
-CELL_SMOOTHING = 1e-6
-"""Usual σ where λ is the mass of cells: the pseudo-reward of a cell never seen is 13.8 nats."""
-
-DENSITY_SMOOTHING = 1e-300
-"""Usual σ where λ is a density. How large that is depends on units, so that σ may only keep logarithms finite: where λ
-underflows, they are 690 nats."""
+from constrained_maxent.errors import InvalidData
+from constrained_maxent.types import FloatArray, Points, as_array, require_finite
 
 
 def frozen_table(name: str, values: ArrayLike) -> FloatArray:
@@ -47,28 +40,3 @@ def table_at(table: FloatArray, points: Points) -> FloatArray:
     if points.cells.size and points.cells.max() >= table.size:
         raise InvalidData(f"A table of {table.size} cells does not fit: the occupancy has a cell {points.cells.max()}.")
     return table.reshape(-1)[points.cells]
-
-
-def cell_smoothing(smoothing: float | None) -> float:
-    """σ as given, or what is usual where λ is the mass of cells."""
-    return CELL_SMOOTHING if smoothing is None else float(smoothing)
-
-
-def smoothing_at(smoothing: float | None, points: Points) -> float:
-    """σ as given, or what is usual at these points."""
-    return cell_smoothing(smoothing) if points.are_cells or smoothing is not None else DENSITY_SMOOTHING
-
-
-def check_smoothing(smoothing: float | None) -> None:
-    """Raise ``InvalidSetting`` unless σ is ``None`` or a finite number of at least 0."""
-    if smoothing is not None and not (is_number(smoothing) and 0.0 <= smoothing < np.inf):
-        raise InvalidSetting(f"smoothing={smoothing!r} must be a finite number of at least 0.")
-
-
-def require_smoothing(functional: object, smoothing: float | None) -> None:
-    """Raise ``InvalidSetting`` where σ = 0 would make a pseudo-reward infinite."""
-    if smoothing == 0.0:
-        raise InvalidSetting(
-            f"smoothing=0 makes the pseudo-reward of {type(functional).__name__} infinite in cells never seen: "
-            "give a smoothing above 0."
-        )

@@ -17,7 +17,7 @@ from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.occupancy.continuous import check_positive
 from constrained_maxent.occupancy.gaussian_mixture import MixtureEstimator
 from constrained_maxent.occupancy.gaussians import PERIOD, Gaussians
-from constrained_maxent.occupancy.samples import Frame, drawn_by_weight
+from constrained_maxent.occupancy.samples import drawn_by_weight
 from constrained_maxent.types import FloatArray, IntArray, check_count
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8
@@ -38,7 +38,6 @@ class AdamGaussianMixture(MixtureEstimator):
         batch_size: samples of one step.
         learning_rate: of Adam.
         log_std_bounds: least and largest log σ.
-        standardize: learn in coordinates of mean 0 and variance 1 in the first batch, instead of the state's own.
         over, periodic, buffer_size, memory, seed: as in ``ContinuousEstimator``. The paper's buffer has 200,000 steps.
 
     Attributes:
@@ -50,7 +49,6 @@ class AdamGaussianMixture(MixtureEstimator):
     batch_size: int = 512
     learning_rate: float = 3e-4
     log_std_bounds: tuple[float, float] = (-5.0, 2.0)
-    standardize: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -60,67 +58,51 @@ class AdamGaussianMixture(MixtureEstimator):
         bounds = self.log_std_bounds
         if len(bounds) != 2 or not -np.inf < bounds[0] < bounds[1] < np.inf:
             raise InvalidSetting(f"log_std_bounds={bounds!r} must be a pair, the lower one first.")
-        self._frame: Frame
         self._parameters: FloatArray
         self._moments: FloatArray
         self._n_updates: int
 
     def forget(self) -> None:
         super().forget()
-        for name in ("_frame", "_parameters", "_moments", "_n_updates"):
+        for name in ("_parameters", "_moments", "_n_updates"):
             self.__dict__.pop(name, None)
 
     def learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
         if not hasattr(self, "_parameters"):
             self._begin(rows, weights, rng)
-        samples = self._frame.standardized(rows) if self.standardize else rows
         chosen = drawn_by_weight(weights, (self.n_steps, self.batch_size), rng)
         LikelihoodAscent(
             self._parameters,
             self._moments,
-            turns_of(self._angles, samples.shape[1]),
             angles=self._angles,
             learning_rate=self.learning_rate,
             log_std_bounds=self.log_std_bounds,
-        ).climb(samples, chosen, self._n_updates)
+        ).climb(rows, chosen, self._n_updates)
         self._n_updates += self.n_steps
         self.show(self._fitted())
 
     def _begin(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
         """Means at samples, σ = 1, equal weights."""
         k, n_features = self.n_components, rows.shape[1]
-        self._frame = (
-            Frame.of(rows, weights, self._angles)
-            if self.standardize
-            else Frame(np.zeros(n_features), np.ones(n_features))
-        )
         chosen = rng.choice(len(rows), size=k, p=weights / weights.sum())
         parameters = np.zeros((k, 1 + 2 * n_features))
-        parameters[:, 1 : 1 + n_features] = self._frame.standardized(rows)[chosen]
+        parameters[:, 1 : 1 + n_features] = rows[chosen]
         parameters[:, 1 + n_features :] = np.clip(0.0, *self.log_std_bounds)
         self._parameters, self._moments = parameters, np.zeros((2, *parameters.shape))
         self._n_updates = 0
 
     def _fitted(self) -> Gaussians:
-        """The parameters as components in the state's own coordinates."""
         parameters = self._parameters
         n_features = (parameters.shape[1] - 1) // 2
         weights = np.exp(parameters[:, 0] - parameters[:, 0].max())
         covariances = np.exp(2.0 * parameters[:, 1 + n_features :])[:, :, None] * np.eye(n_features)
-        inside = Gaussians(weights / weights.sum(), parameters[:, 1 : 1 + n_features].copy(), covariances)
-        return inside.moved(self._frame.center, self._frame.scale)
+        return Gaussians(weights / weights.sum(), parameters[:, 1 : 1 + n_features].copy(), covariances)
 
     def model(self) -> dict[str, Any]:
-        return {
-            "parameters": self._parameters.copy(),
-            "moments": self._moments.copy(),
-            "n_updates": self._n_updates,
-            "center": self._frame.center,
-            "scale": self._frame.scale,
-        }
+        parameters, moments = self._parameters.copy(), self._moments.copy()
+        return {"parameters": parameters, "moments": moments, "n_updates": self._n_updates}
 
     def restore(self, model: Mapping[str, Any]) -> None:
-        self._frame = Frame(np.array(model["center"], np.float64), np.array(model["scale"], np.float64))
         self._parameters = np.array(model["parameters"], np.float64)
         self._moments = np.array(model["moments"], np.float64)
         self._n_updates = int(model["n_updates"])
@@ -142,38 +124,29 @@ class LikelihoodAscent:
     Args:
         parameters: logits, means and log σ side by side, ``(n_components, 1 + 2·n_features)``.
         moments: Adam's two, ``(2, n_components, 1 + 2·n_features)``.
-        turns: the shifts that each component is summed over, ``(n_turns, n_features)``.
-        angles: the features that stay within [-π, π).
-        learning_rate: of Adam.
-        log_std_bounds: least and largest log σ.
+        angles: the features that stay within [-π, π); there each component is summed over turns.
+        learning_rate, log_std_bounds: as in :class:`AdamGaussianMixture`.
     """
 
     def __init__(
         self,
         parameters: FloatArray,
         moments: FloatArray,
-        turns: FloatArray,
         *,
         angles: Sequence[int],
         learning_rate: float,
         log_std_bounds: tuple[float, float],
     ) -> None:
-        d = turns.shape[1]
+        d = (parameters.shape[1] - 1) // 2
         self._parameters, (self._first, self._second) = parameters, moments
         self._logits, self._means, self._log_std = parameters[:, 0], parameters[:, 1 : 1 + d], parameters[:, 1 + d :]
         self._angles = [parameters[:, 1 + i] for i in angles]
-        self._turns = turns
+        self._turns = turns_of(angles, d)
         self._learning_rate = learning_rate
         self._bounds = log_std_bounds
 
     def climb(self, rows: FloatArray, chosen: IntArray, n_updates: int) -> None:
-        """One step for each minibatch.
-
-        Args:
-            rows: samples, ``(n, n_features)``.
-            chosen: which of them each step takes, ``(n_steps, batch_size)``.
-            n_updates: steps taken before.
-        """
+        """One step for each of the minibatches ``chosen``, ``(n_steps, batch_size)``, of rows ``(n, n_features)``."""
         (_, size), d = chosen.shape, rows.shape[1]
         drawn = np.empty((size, d))
         monomials = np.ones((2 * d + 1, size))

@@ -10,7 +10,7 @@ from typing import Any, Self
 import gymnasium as gym
 from numpy.typing import NDArray
 
-from constrained_maxent.errors import InvalidSetting, NotFitted, UnsupportedSpace
+from constrained_maxent.errors import InvalidData, InvalidSetting, NotFitted, UnsupportedSpace
 from constrained_maxent.schedules import Geometric, Schedule, value_at
 from constrained_maxent.types import Batch, FloatArray, IntArray, Measure, Points, is_number
 
@@ -21,10 +21,9 @@ class OccupancyEstimator(ABC):
     The constructor only stores its arguments, each under its own name. ``bind`` tells the spaces, ``fit`` learns; what
     it learnt has names that end in an underscore. λ̂(s, a) = ``mass_`` · exp(``log_prob``): the density integrates to
     1, the mass says how much of a full-length episode there is. Write an estimator of your own by implementing the
-    abstract methods, and check it with :func:`constrained_maxent.testing.check_estimator`.
-
-    An estimate over finite spaces also implements ``table_shape`` and ``encode``; if λ̂ is a whole table, ``is_dense``
-    and ``cell`` too. One that remembers earlier batches implements ``fresh``.
+    abstract methods, and check it with :func:`constrained_maxent.testing.check_estimator`. Over finite spaces it also
+    implements ``table_shape`` and ``encode``; if λ̂ is a whole table, ``is_dense`` and ``cell`` too; and ``fresh`` if it
+    remembers earlier batches.
 
     Attributes:
         mass_: total mass of λ̂.
@@ -35,6 +34,7 @@ class OccupancyEstimator(ABC):
     mass_: float
     expected_costs_: dict[str, float]
     periodic: Sequence[int] = ()
+    is_bound: bool = False
 
     @abstractmethod
     def bind(self, observation_space: gym.Space[Any], action_space: gym.Space[Any]) -> Self:
@@ -48,18 +48,12 @@ class OccupancyEstimator(ABC):
     def fit(self, batch: Batch, *, progress: float = 0.0) -> Self:
         r"""Estimate λ from a batch (paper eq. :math:`\lambda^{\mathrm{MC}}_H`-Est), and return the estimator itself.
 
-        Args:
-            batch: the trajectories.
-            progress: share of the run that was over when the batch began, from 0 to 1: where schedules stand.
+        ``progress`` is the share of the run that was over when the batch began, from 0 to 1: where schedules stand.
         """
 
     @abstractmethod
     def log_prob(self, observations: NDArray[Any], actions: NDArray[Any]) -> FloatArray:
-        """Logarithm of λ̂ / mass_, ``(n,)``; -inf where nothing was seen.
-
-        Args:
-            observations: ``(n, ...)``.
-            actions: ``(n, ...)``.
+        """Logarithm of λ̂ / mass_, ``(n,)``, at observations and actions ``(n, ...)``; -inf where nothing was seen.
 
         Raises:
             NotFitted: before the first ``fit``.
@@ -140,8 +134,14 @@ class OccupancyEstimator(ABC):
 
     @property
     def is_fitted(self) -> bool:
-        """Whether there is an estimate."""
         return hasattr(self, "mass_")
+
+    def require_bound(self) -> None:
+        """Raise ``NotFitted`` unless ``bind`` has set ``is_bound``."""
+        if not self.is_bound:
+            raise NotFitted(
+                f"{type(self).__name__} does not know the spaces: call bind(observation_space, action_space) first."
+            )
 
     def require_fit(self) -> None:
         """Raise ``NotFitted`` unless there is an estimate."""
@@ -159,6 +159,12 @@ class OccupancyEstimator(ABC):
     def __repr__(self) -> str:
         arguments = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
         return f"{type(self).__name__}({arguments})"
+
+
+def require_keys(state: Mapping[str, Any], *names: str) -> None:
+    """Raise ``InvalidData`` unless the state of an estimator has these entries."""
+    if missing := set(names) - state.keys():
+        raise InvalidData(f"This state of {state['kind']} lacks {', '.join(sorted(missing))}.")
 
 
 def check_memory(memory: Schedule) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import operator
+import pkgutil
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -35,7 +34,7 @@ def estimator_from_config(config: Mapping[str, Any]) -> OccupancyEstimator:
     arguments = dict(config)
     kind = arguments.pop("kind", None)
     factory = kind if isinstance(kind, type) else _KINDS.get(kind) or _imported(kind)
-    if factory is None or not issubclass(factory, OccupancyEstimator):
+    if not (isinstance(factory, type) and issubclass(factory, OccupancyEstimator)):
         raise InvalidSetting(
             f"Unknown occupancy estimator kind={kind!r}: choose from {', '.join(_KINDS)}, or name a class of your own, "
             "'module:Class'."
@@ -69,14 +68,12 @@ def _name_of(kind: type[OccupancyEstimator]) -> str | type[OccupancyEstimator]:
     return name if _imported(name) is kind else kind
 
 
-def _imported(name: Any) -> type | None:
-    """The class that ``"module:Class"`` names, ``None`` if there is none."""
-    module, _, place = name.partition(":") if isinstance(name, str) else ("", "", "")
+def _imported(name: Any) -> Any:
+    """What ``"module:Class"`` names, ``None`` if there is no such thing."""
     try:
-        found = operator.attrgetter(place)(importlib.import_module(module)) if module and place else None
-    except (ImportError, AttributeError):
+        return pkgutil.resolve_name(name) if ":" in str(name) else None
+    except (ImportError, AttributeError, ValueError):
         return None
-    return found if isinstance(found, type) else None
 
 
 def _plain(value: Any) -> Any:

@@ -16,8 +16,8 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained_maxent.errors import InvalidData, InvalidSetting, NotFitted, UnsupportedSpace
-from constrained_maxent.occupancy.base import OccupancyEstimator, check_memory, memory_at
+from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedSpace
+from constrained_maxent.occupancy.base import OccupancyEstimator, check_memory, memory_at, require_keys
 from constrained_maxent.occupancy.gaussians import Mixture, fold
 from constrained_maxent.occupancy.samples import Samples
 from constrained_maxent.schedules import Schedule
@@ -34,8 +34,8 @@ class ContinuousEstimator(OccupancyEstimator):
     """A density over the state, or over state and action together, learnt from the samples of a batch.
 
     A density of your own is a dataclass like :class:`~constrained_maxent.occupancy.NearestNeighbors` that implements
-    ``learn`` and ``log_density``, and over ``"state-action"`` also ``log_state_density``. One that would learn
-    something else from the same samples the next time also implements ``model`` and ``restore``.
+    ``learn`` and ``log_density``, over ``"state-action"`` also ``log_state_density``, and ``model`` and ``restore`` if
+    the same samples would teach it something else the next time.
 
     Args:
         over: ``"state"``: the density is one of states; times π(a|s) where batches carry log π (``policy_log_prob`` of
@@ -44,15 +44,10 @@ class ContinuousEstimator(OccupancyEstimator):
         periodic: state coordinates that are angles in radians: -π and π are neighbors there.
         buffer_size: number of steps that the density is fitted to [steps]: the batch's own and before them the latest
             of earlier batches. ``None``: the batch's own alone, as the theory asks; a long buffer makes every policy
-            answer to the average of its predecessors. Mass, costs and the points of ``measure`` are the batch's own in
-            any case.
-        memory: as in ``Counts``: λ̂ ← memory·λ̂ + (1-memory)·λ̂(batch), mass and costs included. Steps whose share has
-            faded below 1 % are dropped, or earlier where ``buffer_size`` says so.
+            answer to the average of its predecessors. Mass, costs and ``measure`` are the batch's own in any case.
+        memory: as in ``Counts``, of mass and costs too. Steps whose share has faded below 1 % are dropped, or earlier
+            where ``buffer_size`` says so.
         seed: of everything random in a fit.
-
-    Attributes:
-        mass_: total mass of λ̂.
-        expected_costs_: ⟨c, λ̂⟩ of each recorded cost.
     """
 
     over: Domain = "state"
@@ -65,24 +60,20 @@ class ContinuousEstimator(OccupancyEstimator):
         if self.over not in get_args(Domain):
             raise InvalidSetting(f"over={self.over!r} must be one of {', '.join(get_args(Domain))}.")
         self._angles = list(self.periodic)
-        is_number = [isinstance(i, (int, np.integer)) and not isinstance(i, bool) and i >= 0 for i in self._angles]
-        if not all(is_number) or len(set(self._angles)) != len(self._angles):
-            raise InvalidSetting(
-                f"periodic={self.periodic!r} must list different coordinates of the state by number, from 0."
-            )
+        for angle in self._angles:
+            check_count("periodic", angle, least=0)
+        if len(set(self._angles)) != len(self._angles):
+            raise InvalidSetting(f"periodic={self.periodic!r} lists a coordinate of the state twice.")
         if self.buffer_size is not None:
             check_count("buffer_size", self.buffer_size)
         check_memory(self.memory)
         check_count("seed", self.seed, least=0)
-        self._is_bound = False
         self._samples: Samples
         self._n_states: int
         self._n_fits: int
         # The latest batch, where the samples of measure() are just its steps, and λ̂ there once somebody has asked.
         self._batch: Batch | None = None
         self._batch_points: Points | None = None
-
-    # What a density of one's own implements.
 
     @abstractmethod
     def learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
@@ -121,8 +112,6 @@ class ContinuousEstimator(OccupancyEstimator):
         """Put back what ``model`` returned, for samples that are there already."""
         self._relearn()
 
-    # The contract.
-
     def fresh(self) -> Self:
         return type(self)(**self.get_params() | {"memory": 0.0, "buffer_size": None})
 
@@ -136,7 +125,7 @@ class ContinuousEstimator(OccupancyEstimator):
             raise UnsupportedSpace(
                 f"over='state-action' needs actions in a Box, not {action_space}: take over='state'."
             )
-        self._is_bound = True
+        self.is_bound = True
         self._forget_all()
         return self
 
@@ -147,7 +136,7 @@ class ContinuousEstimator(OccupancyEstimator):
         self.forget()
 
     def fit(self, batch: Batch, *, progress: float = 0.0) -> Self:
-        self._require_bound()
+        self.require_bound()
         n_fits = self._n_fits + 1 if self.is_fitted else 0
         known = memory_at(self.memory, progress) if n_fits else 0.0
         states = flat(batch.observations if batch.states is None else batch.states)
@@ -160,7 +149,7 @@ class ContinuousEstimator(OccupancyEstimator):
         if batch.log_probs is not None:
             columns["log_probs"] = batch.log_probs
         columns |= {f"cost {name}": cost for name, cost in batch.costs.items()}
-        samples = Samples(columns, batch.weights / batch.n_episodes)
+        samples = Samples(columns, batch.weights / batch.n_episodes, np.zeros(batch.n_steps, dtype=np.int64))
         mass = float(samples.weights.sum())
         if self.buffer_size is not None:
             samples = samples.thinned(self.buffer_size, np.random.default_rng((self.seed, n_fits, 1)))
@@ -205,22 +194,10 @@ class ContinuousEstimator(OccupancyEstimator):
                 rows[:, angle] = fold(rows[:, angle])
         return np.concatenate((rows, flat(actions)), axis=1) if self.over == "state-action" else rows
 
-    def log_prob(
-        self,
-        observations: NDArray[Any],
-        actions: NDArray[Any],
-        *,
-        states: NDArray[Any] | None = None,
-        log_probs: FloatArray | None = None,
-    ) -> FloatArray:
-        """Logarithm of λ̂ / mass_, ``(n,)``; see ``points`` for the arguments. Where batches have states, ``states``
-        may also stand in the place of the observations.
-        """
+    def log_prob(self, observations: NDArray[Any], actions: NDArray[Any]) -> FloatArray:
+        """Logarithm of the density, ``(n,)``; where batches have states, they stand in place of the observations."""
         self.require_fit()
-        log_density = self.log_density(self._rows(observations if states is None else states, actions))
-        if log_probs is not None and self.over == "state":
-            log_density = log_density + log_probs
-        return np.minimum(log_density, _LARGEST_LOG)
+        return np.minimum(self.log_density(self._rows(observations, actions)), _LARGEST_LOG)
 
     def points(
         self,
@@ -263,24 +240,24 @@ class ContinuousEstimator(OccupancyEstimator):
         """The plain (weighted) mean over samples: those of the batch, or, with memory, all that are remembered."""
         self.require_fit()
         samples = self._samples if self.memory else self._samples.fresh()
+        if self._batch is not None:
+            points = self.points_of(self._batch)
+        else:
+            columns, costs = samples.columns, [name for name in samples.columns if name.startswith("cost ")]
+            points = self.points(
+                columns.get("observations", columns["states"]),
+                columns["actions"],
+                {name.removeprefix("cost "): columns[name] for name in costs},
+                states=columns["states"],
+                log_probs=columns.get("log_probs"),
+            )
         total = float(samples.weights.sum())
-        points = self._points_at(samples) if self._batch is None else self.points_of(self._batch)
         # What memory or the buffer dropped is stood for by what they kept.
         weights = samples.weights * (self.mass_ / total) if total > 0.0 else samples.weights
         return Measure(points=points, weights=weights, expected_costs=self.expected_costs_, states=self.state_measure())
 
-    def _points_at(self, samples: Samples) -> Points:
-        columns = samples.columns
-        return self.points(
-            columns.get("observations", columns["states"]),
-            columns["actions"],
-            {name.removeprefix("cost "): column for name, column in columns.items() if name.startswith("cost ")},
-            states=columns["states"],
-            log_probs=columns.get("log_probs"),
-        )
-
     def state_dict(self) -> dict[str, Any]:
-        self._require_bound()
+        self.require_bound()
         state: dict[str, Any] = {"kind": type(self).__name__, "over": self.over}
         if not self.is_fitted:
             return state
@@ -293,7 +270,7 @@ class ContinuousEstimator(OccupancyEstimator):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._require_bound()
+        self.require_bound()
         if state.get("kind") != type(self).__name__ or state.get("over") != self.over:
             raise InvalidData(
                 f"This state holds {state.get('kind')} over {state.get('over')!r}, here is {type(self).__name__} over "
@@ -302,9 +279,7 @@ class ContinuousEstimator(OccupancyEstimator):
         if "samples" not in state:
             self._forget_all()
             return
-        missing = {"n_fits", "mass", "expected_costs", "model"} - state.keys()
-        if missing:
-            raise InvalidData(f"This state of {type(self).__name__} lacks {', '.join(sorted(missing))}.")
+        require_keys(state, "n_fits", "mass", "expected_costs", "model")
         samples = Samples.from_state(state["samples"])
         states = samples.columns.get("states")
         if states is None or len(states) != len(samples) or "actions" not in samples.columns:
@@ -316,12 +291,6 @@ class ContinuousEstimator(OccupancyEstimator):
         self.restore(state["model"])
         self.mass_ = float(state["mass"])
         self.expected_costs_ = {name: float(cost) for name, cost in state["expected_costs"].items()}
-
-    def _require_bound(self) -> None:
-        if not self._is_bound:
-            raise NotFitted(
-                f"{type(self).__name__} does not know the spaces yet: call bind(observation_space, action_space) first."
-            )
 
 
 def flat(values: NDArray[Any]) -> FloatArray:

@@ -9,8 +9,8 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained_maxent.errors import InvalidData, InvalidSetting, NotFitted, UnsupportedSpace
-from constrained_maxent.occupancy.base import OccupancyEstimator, check_memory, memory_at
+from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedSpace
+from constrained_maxent.occupancy.base import OccupancyEstimator, check_memory, memory_at, require_keys
 from constrained_maxent.schedules import Schedule
 from constrained_maxent.spaces import FiniteSpace
 from constrained_maxent.types import Batch, FloatArray, IntArray, Measure, Points, is_number, require_finite
@@ -35,8 +35,6 @@ class Counts(OccupancyEstimator):
         smoothing: share of the mass that is spread evenly over all cells, in [0, 1); above ``DENSE_CELLS`` only 0.
 
     Attributes:
-        mass_: total mass of λ̂.
-        expected_costs_: ⟨c, λ̂⟩ of each recorded cost.
         occupancy_: λ̂ as a table ``(n_states, n_actions)``; dense estimates only.
 
     >>> space = gym.spaces.Discrete(2)
@@ -69,6 +67,7 @@ class Counts(OccupancyEstimator):
                 f"smoothing={self.smoothing!r} spreads mass over all of {self.n_cells:,} cells, more than the "
                 f"{DENSE_CELLS:,} of a dense table: take smoothing=0 here. Entropy and KLDivergence have their own."
             )
+        self.is_bound = True
         self._forget()
         return self
 
@@ -81,14 +80,14 @@ class Counts(OccupancyEstimator):
         return self.n_cells <= DENSE_CELLS
 
     def table_shape(self) -> tuple[int, int]:
-        self._require_spaces()
+        self.require_bound()
         return self.states.n, self.actions.n
 
     def cell(self, observation: Any, action: Any) -> int:
         return self.states.encode_one(observation) * self.actions.n + self.actions.encode_one(action)
 
     def encode(self, observations: NDArray[Any], actions: NDArray[Any]) -> IntArray:
-        self._require_spaces()
+        self.require_bound()
         return self.states.encode(observations) * self.actions.n + self.actions.encode(actions)
 
     def fit(self, batch: Batch, *, progress: float = 0.0) -> Self:
@@ -101,18 +100,15 @@ class Counts(OccupancyEstimator):
         else:
             if not memory:
                 self._cells, self._values = cells[:0], weights[:0]
-            self._merge(memory * self._values, cells, (1.0 - memory) * weights)
+            merged, inverse = np.unique(np.concatenate((self._cells, cells)), return_inverse=True)
+            values = np.concatenate((memory * self._values, (1.0 - memory) * weights))
+            sums = np.bincount(inverse, values).astype(np.float64)
+            # Old cells fade geometrically; without a floor the support would grow for ever.
+            kept = sums > _NEGLIGIBLE * sums.max()
+            self._cells, self._values = merged[kept], sums[kept]
         self.remember_costs(batch, memory)
         self.mass_ = float(self._values.sum())
         return self
-
-    def _merge(self, old_values: FloatArray, cells: IntArray, values: FloatArray) -> None:
-        """Add values to cells, after the known cells got other values."""
-        merged, inverse = np.unique(np.concatenate((self._cells, cells)), return_inverse=True)
-        sums = np.bincount(inverse, np.concatenate((old_values, values))).astype(np.float64)
-        # Old cells fade geometrically; without a floor the support would grow for ever.
-        kept = sums > _NEGLIGIBLE * sums.max()
-        self._cells, self._values = merged[kept], sums[kept]
 
     @property
     def occupancy_(self) -> FloatArray:
@@ -152,15 +148,10 @@ class Counts(OccupancyEstimator):
             table = self.occupancy_
             density, states = table.reshape(-1)[cells], table.sum(axis=1)[cells // n_actions]
         else:
-            density = _at(self._cells, self._values, cells)
-            states = self._state_density(cells)
+            visited, inverse = np.unique(self._cells // n_actions, return_inverse=True)
+            sums = np.bincount(inverse, self._values, len(visited)).astype(np.float64)
+            density, states = _at(self._cells, self._values, cells), _at(visited, sums, cells // n_actions)
         return Points(density=density, state_density=states, cells=cells, costs=dict(costs or {}))
-
-    def _state_density(self, cells: IntArray) -> FloatArray:
-        n_actions = self.actions.n
-        visited, inverse = np.unique(self._cells // n_actions, return_inverse=True)
-        sums = np.bincount(inverse, self._values, len(visited)).astype(np.float64)
-        return _at(visited, sums, cells // n_actions)
 
     def measure(self) -> Measure:
         self.require_fit()
@@ -170,16 +161,15 @@ class Counts(OccupancyEstimator):
         return Measure(points=points, weights=points.density, expected_costs=self.expected_costs_)
 
     def state_dict(self) -> dict[str, Any]:
-        self._require_spaces()
+        self.require_bound()
         if not self.is_fitted:
             return {"kind": "Counts", "n_cells": self.n_cells}
         state = {"kind": "Counts", "n_cells": self.n_cells, "values": self._values.copy(), "mass": self.mass_}
-        if not self.is_dense:
-            state["cells"] = self._cells.copy()
-        return state | {"expected_costs": dict(self.expected_costs_)}
+        cells = {} if self.is_dense else {"cells": self._cells.copy()}
+        return state | cells | {"expected_costs": dict(self.expected_costs_)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._require_spaces()
+        self.require_bound()
         if state.get("kind") != "Counts" or state.get("n_cells") != self.n_cells:
             raise InvalidData(
                 f"This state holds {state.get('kind')} of {state.get('n_cells')} cells, "
@@ -188,9 +178,7 @@ class Counts(OccupancyEstimator):
         if "values" not in state:
             self._forget()
             return
-        missing = {"mass", "expected_costs", *(() if self.is_dense else ("cells",))} - state.keys()
-        if missing:
-            raise InvalidData(f"This state of Counts lacks {', '.join(sorted(missing))}.")
+        require_keys(state, "mass", "expected_costs", *(() if self.is_dense else ("cells",)))
         cells = None if self.is_dense else np.array(state["cells"], dtype=np.int64)
         values = np.array(state["values"], dtype=np.float64)
         if values.shape != ((self.n_cells,) if cells is None else cells.shape):
@@ -201,10 +189,6 @@ class Counts(OccupancyEstimator):
             self._cells = cells
         self.mass_ = float(state["mass"])
         self.expected_costs_ = {name: float(cost) for name, cost in state["expected_costs"].items()}
-
-    def _require_spaces(self) -> None:
-        if not hasattr(self, "n_cells"):
-            raise NotFitted("Counts do not know the spaces yet: call bind(observation_space, action_space) first.")
 
 
 def _at(keys: IntArray, values: FloatArray, wanted: IntArray) -> FloatArray:

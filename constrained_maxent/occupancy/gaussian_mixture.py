@@ -24,18 +24,13 @@ _CLUSTERED = 8192
 
 
 class MixtureEstimator(ContinuousEstimator):
-    """A density that is a mixture of Gaussians, however it is fitted. Subclasses hand each fit's result to ``show``.
-
-    Attributes:
-        mixture_: the components, before wrapping.
-    """
+    """A density that is a mixture of Gaussians, however it is fitted. Subclasses hand each fit's result to ``show``."""
 
     mixture_: Gaussians
     _density: Gaussians
     _state_density: Gaussians
 
     def show(self, mixture: Gaussians) -> None:
-        """Take a mixture in the state's own coordinates as the density."""
         self.mixture_ = mixture
         self._density = mixture.on_circles(self._angles)
         self._state_density = mixture.marginal(self._n_states).on_circles(self._angles)
@@ -72,7 +67,7 @@ class GaussianMixture(MixtureEstimator):
         over, periodic, buffer_size, memory, seed: as in ``ContinuousEstimator``.
 
     Attributes:
-        mixture_: the components, a :class:`~constrained_maxent.occupancy.Gaussians`, before wrapping.
+        mixture_: the components, :class:`~constrained_maxent.occupancy.Gaussians`, before wrapping.
 
     >>> import gymnasium as gym
     >>> from constrained_maxent.types import Batch
@@ -162,8 +157,7 @@ class GaussianMixture(MixtureEstimator):
         return Gaussians(start.weights, start.means, start.covariances)
 
     def model(self) -> dict[str, Any]:
-        mixture = self.mixture_
-        return {"weights": mixture.weights, "means": mixture.means, "covariances": mixture.covariances}
+        return {name: getattr(self.mixture_, name) for name in ("weights", "means", "covariances")}
 
     def restore(self, model: Mapping[str, Any]) -> None:
         self.show(Gaussians(*(np.array(model[name], np.float64) for name in ("weights", "means", "covariances"))))

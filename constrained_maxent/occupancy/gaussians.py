@@ -96,7 +96,7 @@ class Gaussians:
         return total
 
     def log_density_at(self, row: FloatArray) -> float:
-        """Log p at one row ``(n_features,)``, without what makes the batched form slow for one."""
+        """Log p at one row ``(n_features,)``; faster than the batched form."""
         white = self._whitening.dot(row)
         white -= self._offset
         white *= white
@@ -121,22 +121,19 @@ class Gaussians:
 
         .. math:: p_\circ(x) = \sum_{j \in \mathbb Z^m} p(x + 2\pi j)
 
-        It integrates to 1 over one turn because *p* does over all of them. The sum is again one of Gaussians, of those
-        images that reach into the turn: the others are left out, less than 1e-6 of a component's
-        mass each, for a ``reach`` of 5 standard deviations.
+        The sum is again one of Gaussians, of those images that reach into the turn: the others are left out, less than
+        1e-6 of a component's mass each, for a ``reach`` of 5 standard deviations.
         """
         if not periodic:
             return self
         component, shift = images(self.means, self.covariances, periodic, reach=reach)
         return Gaussians(self.weights[component], self.means[component] + shift, self.covariances[component])
 
-    def inner_product(self, other: Gaussians, *, periodic: Sequence[int] = ()) -> float:
+    def inner_product(self, other: Gaussians, periodic: Sequence[int]) -> float:
         r""":math:`\int p\,q = \sum_{kl} w_k v_l\, \mathcal N(m_k - n_l; 0, \Sigma_k + T_l)`, in closed form.
 
-        Both as they are before ``on_circles``; ``periodic`` then makes it the integral over one turn of both.
+        It is the integral over one turn of the periodic features, of mixtures as they are before ``on_circles``.
         """
-        if self.n_features != other.n_features:
-            raise InvalidData(f"Mixtures of {self.n_features} and {other.n_features} features cannot be compared.")
         n_self, n_other = len(self.weights), len(other.weights)
         k, n = (index.reshape(-1) for index in np.indices((n_self, n_other)))
         differences = Gaussians(
@@ -153,29 +150,11 @@ class Gaussians:
             )
         return math.exp(differences.log_density_at(np.zeros(self.n_features)))
 
-    def squared_distance(
-        self, other: Gaussians, *, masses: tuple[float, float] = (1.0, 1.0), periodic: Sequence[int] = ()
-    ) -> float:
-        r""":math:`\int (a\,p - b\,q)^2` in closed form, for the masses (a, b)."""
-        a, b = masses
-        value = (
-            a * a * self.inner_product(self, periodic=periodic)
-            - 2.0 * a * b * self.inner_product(other, periodic=periodic)
-            + b * b * other.inner_product(other, periodic=periodic)
-        )
-        return max(value, 0.0)  # rounding, where both are alike
-
 
 def images(
     means: FloatArray, covariances: FloatArray, periodic: Sequence[int], *, reach: float = _REACH
 ) -> tuple[IntArray, FloatArray]:
-    """Which shifts by whole turns carry a component into [-π, π), for each component.
-
-    Args:
-        means: ``(n_components, n_features)``, within one turn in the periodic features.
-        covariances: ``(n_components, n_features, n_features)``.
-        periodic: the periodic features.
-        reach: how far a component reaches [standard deviations].
+    """The shifts by whole turns that carry a component, which reaches so many standard deviations, into [-π, π).
 
     Returns:
         The component of each image, ``(n_images,)``, and its shift, ``(n_images, n_features)``.
@@ -259,9 +238,9 @@ class Mixture:
                 f"with one over {other.n_states} with {sorted(other.periodic)}: fit both to the same state, and give "
                 "both the same periodic=."
             )
-        return self.gaussians.squared_distance(
-            other.gaussians, masses=(self.mass, other.mass), periodic=list(self.periodic)
-        )
+        (a, p), (b, q), angles = (self.mass, self.gaussians), (other.mass, other.gaussians), list(self.periodic)
+        squares = a * a * p.inner_product(p, angles) - 2.0 * a * b * p.inner_product(q, angles)
+        return max(squares + b * b * q.inner_product(q, angles), 0.0)  # rounding, where both are alike
 
     def sample(self, n: int, rng: np.random.Generator) -> FloatArray:
         """States drawn from *p*, ``(n, n_states)``; angles in [-π, π)."""

@@ -9,10 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from constrained_maxent.occupancy.continuous import ContinuousEstimator, check_positive
+from constrained_maxent.occupancy.continuous import ContinuousEstimator
 from constrained_maxent.occupancy.gaussians import PERIOD
 from constrained_maxent.occupancy.samples import Frame
 from constrained_maxent.types import FloatArray, check_count
+
+_LEAST_DISTANCE = 1e-5
+"""In standard deviations (angles: rad); identical states get a finite density by it."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -24,30 +27,24 @@ class NearestNeighbors(ContinuousEstimator):
     with the distance :math:`r_k` to the *k*-th of the other samples, in coordinates of variance 1 (angles in radians,
     measured around the circle), their share :math:`W_k/W` of the weight and the unit ball's volume :math:`V_p`. For
     equal weights :math:`-\frac1n\sum_i\log\hat d(s_i)` is the Kozachenko-Leonenko estimate of the entropy,
-    consistent for any density. A sample does not count as its own neighbor. The estimate has no parameters and no
-    shape to be wrong about; it is noisy, and does not integrate to exactly 1.
+    consistent for any density. A sample does not count as its own neighbor, and no distance as less than 1e-5 standard
+    deviations. The estimate has no shape to be wrong about; it is noisy, and does not integrate to exactly 1.
 
     Args:
         n_neighbors: *k*.
-        distance_floor: least distance, in standard deviations (angles: rad): identical states get a finite density.
-            It must lie well below the spacing of the samples, or the density cannot tell where they crowd.
         over, periodic, buffer_size, memory, seed: as in ``ContinuousEstimator``.
     """
 
     n_neighbors: int = 4
-    distance_floor: float = 1e-5
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_count("n_neighbors", self.n_neighbors)
-        check_positive("distance_floor", self.distance_floor)
 
     def learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
-        self._all = self._balls(rows, weights)
-        self._marginal = self._all if self.over == "state" else self._balls(rows[:, : self._n_states], weights)
-
-    def _balls(self, rows: FloatArray, weights: FloatArray) -> _Balls:
-        return _Balls(rows, weights, self._angles, k=self.n_neighbors, floor=self.distance_floor)
+        self._all = self._marginal = _Balls(rows, weights, self._angles, self.n_neighbors)
+        if self.over == "state-action":
+            self._marginal = _Balls(rows[:, : self._n_states], weights, self._angles, self.n_neighbors)
 
     def log_density(self, rows: FloatArray) -> FloatArray:
         return self._all.log_density(rows)
@@ -59,7 +56,7 @@ class NearestNeighbors(ContinuousEstimator):
 class _Balls:
     """Samples in a tree, and the density from the balls around a place."""
 
-    def __init__(self, rows: FloatArray, weights: FloatArray, periodic: Sequence[int], *, k: int, floor: float) -> None:
+    def __init__(self, rows: FloatArray, weights: FloatArray, periodic: Sequence[int], k: int) -> None:
         # SciPy takes a third of a second to import: only who asks for neighbors pays.
         from scipy.spatial import KDTree
         from scipy.special import gammaln
@@ -70,7 +67,7 @@ class _Balls:
         periods[self.periodic] = PERIOD
         self.tree = KDTree(self._on_tree(rows), boxsize=periods if self.periodic else None)
         self.weights, self.total = weights, float(weights.sum())
-        self.n, self.k, self.floor = len(rows), k, floor
+        self.n, self.k = len(rows), k
         p = rows.shape[1]
         self.log_ball = 0.5 * p * math.log(math.pi) - float(gammaln(0.5 * p + 1.0)) + self.frame.log_volume
 
@@ -96,5 +93,5 @@ class _Balls:
         others = self.total - np.where(is_sample, self.weights[index[:, 0]], 0.0)
         counted = self.n - is_sample.astype(np.float64)
         expected: Any = digamma(k) - digamma(counted + 1.0) + np.log(share / others * counted / k)
-        log_density: FloatArray = expected - self.log_ball - z.shape[1] * np.log(np.maximum(radius, self.floor))
+        log_density: FloatArray = expected - self.log_ball - z.shape[1] * np.log(np.maximum(radius, _LEAST_DISTANCE))
         return log_density

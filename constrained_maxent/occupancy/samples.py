@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -28,11 +28,7 @@ class Samples:
 
     columns: Mapping[str, NDArray[Any]]
     weights: FloatArray
-    ages: NDArray[np.int64] = field(default=None)  # type: ignore[arg-type]  # filled in below
-
-    def __post_init__(self) -> None:
-        if self.ages is None:
-            object.__setattr__(self, "ages", np.zeros(len(self.weights), dtype=np.int64))
+    ages: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -55,13 +51,7 @@ class Samples:
         return self[len(self) - int(np.count_nonzero(self.ages == 0)) :]
 
     def followed_by(self, fresh: Samples, *, memory: float, size: int | None) -> Samples:
-        """These, aged by one fit, and the fresh ones; the oldest leave first.
-
-        Args:
-            fresh: the next batch.
-            memory: share that the old ones keep; 0 leaves all weights as they are.
-            size: most samples kept; ``None`` lets memory alone decide.
-        """
+        """These, aged by one fit, and a fresh batch, ``size`` at most; without memory all weights stay as they are."""
         if set(self.columns) != set(fresh.columns):
             return fresh  # another kind of batch, for example one without log-probabilities
         for name, column in fresh.columns.items():
@@ -83,7 +73,6 @@ class Samples:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """The samples that ``state_dict`` described."""
         columns = {name: np.array(column) for name, column in state["columns"].items()}
         return cls(columns, np.array(state["weights"], dtype=np.float64), np.array(state["ages"], dtype=np.int64))
 

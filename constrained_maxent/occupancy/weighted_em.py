@@ -69,13 +69,7 @@ def weighted_em(
         rows: samples, ``(n, n_features)``; roughly standardized, the periodic features in radians within [-π, π).
         weights: ω, ``(n,)``, not all 0.
         start: where to begin.
-        covariance: ``"full"``, ``"diagonal"`` or ``"tied"`` (one for all components).
-        floor: added to the variances, as scikit-learn's ``reg_covar``.
-        periodic: features that are angles.
-        max_iter, tol: when to stop.
-
-    Raises:
-        InvalidData: a covariance lost its positive definiteness.
+        covariance, floor, periodic, max_iter, tol: as in :class:`~constrained_maxent.occupancy.GaussianMixture`.
     """
     moments = _Moments(rows, diagonal=covariance == "diagonal")
     omega = (weights / weights.sum())[:, None]
@@ -104,10 +98,9 @@ def from_labels(
     rows: FloatArray, weights: FloatArray, labels: IntArray, *, covariance: Covariance, floor: float
 ) -> Gaussians:
     """The mixture of one Gaussian for each cluster; clusters are numbered from 0, none is empty of weight."""
-    n_components = int(labels.max()) + 1
-    shares = np.zeros((len(rows), n_components))
+    n, n_features = int(labels.max()) + 1, rows.shape[1]
+    shares = np.zeros((len(rows), n))
     shares[np.arange(len(rows)), labels] = weights / weights.sum()
-    n, n_features = n_components, rows.shape[1]
     blank = Gaussians(np.full(n, 1.0 / n), np.zeros((n, n_features)), np.tile(np.eye(n_features), (n, 1, 1)))
     sums = _Moments(rows, diagonal=covariance == "diagonal").sums(shares)
     return _maximized(*sums, blank, covariance=covariance, floor=floor)
@@ -121,11 +114,9 @@ def _gathered(
     moved = first - share[:, None] * shift
     cross = first[:, :, None] * shift[:, None, :]
     squares = second - cross - cross.transpose(0, 2, 1) + share[:, None, None] * shift[:, :, None] * shift[:, None, :]
-    total: list[FloatArray] = []
-    for values in (share, moved, squares):
-        gathered = np.zeros((n_components, *values.shape[1:]))
+    total = [np.zeros((n_components, *values.shape[1:])) for values in sums]
+    for gathered, values in zip(total, (share, moved, squares), strict=True):
         np.add.at(gathered, component, values)
-        total.append(gathered)
     return total[0], total[1], total[2]
 
 

@@ -1,8 +1,4 @@
-r"""Discount weights :math:`\gamma^t` and the two scales of the occupancy measure.
-
-Counts, mixtures, exact values and the oracle all take their weights from here, so one occupancy means the same
-number everywhere.
-"""
+r"""Discount weights :math:`\gamma^t` and the two scales of the occupancy measure, for estimates and exact values."""
 
 from __future__ import annotations
 
@@ -80,12 +76,5 @@ class Weighting:
         return self.constant * self.truncated_mass
 
     def weights(self, times: ArrayLike) -> NDArray[np.float64]:
-        """Weights of the given times, each counted from the episode's own start.
-
-        Args:
-            times: whole numbers ≥ 0 of any shape [steps].
-
-        Returns:
-            float64 array of the same shape.
-        """
+        """Weights of times [steps] of any shape, each counted from the episode's own start."""
         return self.constant * np.power(self.discount, np.asarray(times, dtype=np.float64))

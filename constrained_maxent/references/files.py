@@ -20,11 +20,12 @@ from constrained_maxent.references.policies import ReferencePolicy
 FORMAT = 2
 """Version of the file's layout. Files of another version are refused by name."""
 
+_MIXTURE = ("weights", "means", "covariances")
 _PARTS = ("trunk", "mean", "log_std")
 
 
 def write(path: str | PathLike[str], states: Mixture, policy: ReferencePolicy | None, about: Mapping[str, Any]) -> None:
-    """Write a reference; until the very end an earlier file of that name stays as it was.
+    """Write a reference, atomically.
 
     Raises:
         UnsupportedPolicy: the policy is a function, not plain data.
@@ -35,18 +36,9 @@ def write(path: str | PathLike[str], states: Mixture, policy: ReferencePolicy | 
             "pickle it, or clone the policy from trajectories, Reference.from_trajectories(...)."
         )
     gaussians = states.gaussians
-    arrays: dict[str, NDArray[Any]] = {
-        "weights": gaussians.weights,
-        "means": gaussians.means,
-        "covariances": gaussians.covariances,
-    }
-    text: dict[str, Any] = {
-        "format": FORMAT,
-        "mass": states.mass,
-        "periodic": list(states.periodic),
-        "about": dict(about),
-        "policy": None,
-    }
+    arrays: dict[str, NDArray[Any]] = {name: getattr(gaussians, name) for name in _MIXTURE}
+    text: dict[str, Any] = {"format": FORMAT, "mass": states.mass, "periodic": list(states.periodic)}
+    text |= {"about": dict(about), "policy": None}
     if policy is not None:
         text["policy"] = {
             "is_squashed": policy.is_squashed,
@@ -85,7 +77,7 @@ def read(path: str | PathLike[str]) -> tuple[Mixture, GaussianNetwork | None, di
             f"{path} has format {version}, this version reads {FORMAT}: use the version that wrote it."
         )
     try:
-        parts = [np.array(arrays[name], dtype=np.float64) for name in ("weights", "means", "covariances")]
+        parts = [np.array(arrays[name], dtype=np.float64) for name in _MIXTURE]
         if not all(np.isfinite(part).all() for part in parts) or (parts[0] < 0.0).any():
             raise ValueError("the mixture is not finite, or has a negative weight")
         states = Mixture(Gaussians(*parts), mass=float(text["mass"]), periodic=tuple(text["periodic"]))
@@ -104,9 +96,7 @@ def _network(text: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Gau
 
     low, high = text["log_std_bounds"]
     return GaussianNetwork(
-        trunk=layers("trunk"),
-        mean=layers("mean"),
-        log_std=layers("log_std"),
+        **{part: layers(part) for part in _PARTS},
         low=arrays["low"],
         high=arrays["high"],
         is_squashed=bool(text["is_squashed"]),

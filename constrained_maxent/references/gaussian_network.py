@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, Literal, get_args
 
 import gymnasium as gym
@@ -17,7 +18,12 @@ from constrained_maxent.types import FloatArray
 
 # PyTorch, and policies that are made of it, are imported where they are used: references are known without them.
 
+_OTHERWISE = "take Reference.from_policy with its log-probabilities"
+
 Activation = Literal["identity", "relu", "tanh", "clip"]
+
+_BATCH_SIZE, _LEARNING_RATE = 256, 1e-3
+"""Of behavior cloning."""
 
 
 def _clip(values: Any) -> Any:
@@ -116,21 +122,18 @@ class GaussianNetwork:
         from constrained_maxent.agents.policies import LOG_STD_BOUNDS, GaussianMLP
 
         if type(policy) is not GaussianMLP:
-            raise UnsupportedPolicy(
-                f"A {type(policy).__name__} is not a Gaussian network over Box actions: take Reference.from_policy "
-                "with its log-probabilities."
-            )
+            raise UnsupportedPolicy(f"{type(policy).__name__} is no Gaussian network over Box actions: {_OTHERWISE}.")
         shape, (low, high) = policy.squashing.shape, policy.squashing.bounds
         if len(shape) != 1:
             raise UnsupportedPolicy(f"Actions of shape {shape} are not supported: flatten them by a wrapper.")
         if not policy.features.is_flat:
-            raise UnsupportedPolicy(
-                "A network of one-hot observations cannot be stored: take Reference.from_policy with its "
-                "log-probabilities."
-            )
-        normalization = policy.features.normalization()
+            raise UnsupportedPolicy(f"A network of one-hot observations cannot be stored: {_OTHERWISE}.")
+        trunk: tuple[Layer, ...] = ()
+        if (normalization := policy.features.normalization()) is not None:
+            center, scale = normalization
+            trunk = (Layer(np.diag(scale).astype(np.float32), (-center * scale).astype(np.float32), "clip"),)
         return cls(
-            trunk=() if normalization is None else (_normalizing(*normalization),),
+            trunk=trunk,
             mean=layers_of(policy.mean),
             log_std=layers_of(policy.log_std),
             low=low.astype(np.float32),
@@ -169,20 +172,12 @@ class GaussianNetwork:
         if inputs.shape[1] != self.n_inputs:
             raise InvalidData(f"The reference's observations have {self.n_inputs} numbers, here are {inputs.shape[1]}.")
         trunk = _through(self.trunk, inputs)
-        mean = _through(self.mean, trunk).astype(np.float64)
-        log_std = _through(self.log_std, trunk).astype(np.float64)
+        mean, log_std = (_through(head, trunk).astype(np.float64) for head in (self.mean, self.log_std))
         return mean, np.clip(log_std, *self.log_std_bounds)
 
 
 def _through(layers: Sequence[Layer], values: NDArray[np.float32]) -> NDArray[np.float32]:
-    for layer in layers:
-        values = layer(values)
-    return values
-
-
-def _normalizing(center: FloatArray, scale: FloatArray) -> Layer:
-    """The normalization of observations, (x - center)·scale, as a layer."""
-    return Layer(np.diag(scale).astype(np.float32), (-center * scale).astype(np.float32), "clip")
+    return reduce(lambda x, layer: layer(x), layers, values)
 
 
 def layers_of(module: Any) -> tuple[Layer, ...]:
@@ -203,8 +198,8 @@ def layers_of(module: Any) -> tuple[Layer, ...]:
             layers[-1] = Layer(layers[-1].weights, layers[-1].bias, activations[type(part)])
         else:
             raise UnsupportedPolicy(
-                f"A network with {type(part).__name__} cannot be stored: linear layers with ReLU or tanh can. Take "
-                "Reference.from_policy with its log-probabilities."
+                f"A network with {type(part).__name__} cannot be stored, linear layers with ReLU or tanh can: "
+                f"{_OTHERWISE}."
             )
     return tuple(layers)
 
@@ -216,18 +211,15 @@ def clone(
     *,
     hidden_sizes: Sequence[int] = (64, 64),
     n_steps: int = 3000,
-    batch_size: int = 256,
-    learning_rate: float = 1e-3,
     seed: int = 0,
 ) -> GaussianNetwork:
     """The network of greatest likelihood for recorded steps (behavior cloning): Adam up the mean log π(a|s).
 
     Args:
-        observations: ``(n, ...)``.
-        actions: as the environment got them, ``(n, n_actions)``.
+        observations, actions: as the environment gave and got them, ``(n, ...)`` and ``(n, n_actions)``.
         action_space: a ``Box``.
         hidden_sizes: of the two networks, for mean and log σ.
-        n_steps, batch_size, learning_rate: of Adam.
+        n_steps: of Adam.
         seed: of the networks and the minibatches.
 
     Raises:
@@ -252,11 +244,11 @@ def clone(
         policy = GaussianMLP(box, action_space, hidden_sizes, normalize=True)
     policy.observe(rows)
     raw = policy.squashing.to_reals(actions)
-    optimizer = torch.optim.Adam(policy.parameters(), lr=learning_rate)
+    optimizer = torch.optim.Adam(policy.parameters())
     for step in range(n_steps):
         for group in optimizer.param_groups:  # down to a tenth, so that the last minibatches do not show
-            group["lr"] = learning_rate * (1.0 - 0.9 * step / n_steps)
-        chosen = rng.integers(len(rows), size=min(batch_size, len(rows)))
+            group["lr"] = _LEARNING_RATE * (1.0 - 0.9 * step / n_steps)
+        chosen = rng.integers(len(rows), size=min(_BATCH_SIZE, len(rows)))
         loss = -policy.log_prob(rows[chosen], raw[chosen]).mean()
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]

@@ -59,10 +59,8 @@ class CallablePolicy:
 class AgentPolicy:
     """The policy of an agent that can ``predict`` and knows its log-probabilities. It cannot be saved.
 
-    Args:
-        agent: ``predict(observations, deterministic=False)`` gives actions and what is ignored here, drawn from random
-            numbers of its own; ``log_prob(observations, actions)`` log π [nats], ``(n,)``. Both get batches.
-        observation_space, action_space: of one environment.
+    Of batches, ``predict(observations, deterministic=False)`` gives actions, drawn from random numbers of the agent's
+    own, and what is ignored here; ``log_prob(observations, actions)`` gives log π [nats], ``(n,)``.
     """
 
     agent: Any
@@ -79,12 +77,10 @@ class AgentPolicy:
 
 
 def policy_of(agent: Any, observation_space: gym.Space[Any], action_space: gym.Space[Any]) -> ReferencePolicy:
-    """The policy of an agent as a reference can use it, as plain data where its ``policy`` is a Gaussian network.
+    """The policy of an agent for the spaces of one environment, as plain data where it is a Gaussian network.
 
-    Args:
-        agent: one whose ``policy`` is a :class:`ReferencePolicy` or this package's own, as of ``PGP`` and of
-            ``adapters.sb3.as_agent(model)``, or one that has ``predict`` and ``log_prob``.
-        observation_space, action_space: of one environment.
+    The agent has a ``policy`` that is a :class:`ReferencePolicy` or this package's own, as ``PGP`` and
+    ``adapters.sb3.as_agent(model)`` have, or it has ``predict`` and ``log_prob``.
 
     Raises:
         UnsupportedPolicy: another agent, or a policy that is not known by its log-probabilities.

@@ -20,9 +20,10 @@ from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.references import files
 from constrained_maxent.references.gaussian_network import clone
 from constrained_maxent.references.policies import CallablePolicy, ReferencePolicy, policy_of
-from constrained_maxent.references.rollouts import DEFAULTS, RolloutSettings, check_scalar, roll_out
+from constrained_maxent.references.rollouts import RolloutSettings, check_scalar, roll_out
 from constrained_maxent.types import Batch, FloatArray, Points, Trajectory
 from constrained_maxent.wrappers.layers import STATE_SPACE
+from constrained_maxent.wrappers.observed import StateSource
 
 _LARGEST_LOG = 700.0
 """exp overflows shortly above."""
@@ -61,8 +62,6 @@ class Reference:
         # Nothing in it changes; and a spec that is copied must equal the first.
         return self
 
-    # What it is.
-
     @property
     def over(self) -> Over:
         """Over what occupancies can be compared with it: ``"state-action"``, or without a policy ``"state"``."""
@@ -93,8 +92,6 @@ class Reference:
         density: FloatArray = self.states.mass * np.exp(np.minimum(self.log_prob(points), _LARGEST_LOG))
         return density
 
-    # How it acts.
-
     def act(self, observations: NDArray[Any], rng: np.random.Generator, *, deterministic: bool = False) -> NDArray[Any]:
         """Actions of π_ref, ``(n, ...)``, for observations ``(n, ...)``.
 
@@ -108,8 +105,6 @@ class Reference:
     def sample(self, n: int, rng: np.random.Generator) -> FloatArray:
         """States drawn from the density, ``(n, n_states)``."""
         return self.states.sample(n, rng)
-
-    # Files.
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write it, atomically, as plain data.
@@ -128,18 +123,14 @@ class Reference:
         """
         return cls(*files.read(path))
 
-    # Where it comes from.
-
     @classmethod
     def from_agent(cls, agent: Any, env: gym.Env[Any, Any], **settings: Unpack[RolloutSettings]) -> Self:
-        """An agent as it is now, which goes on training undisturbed.
+        """Roll out an agent as it is now: ``env``, with observations like in its training, and settings are those of
+        :meth:`from_rollouts`.
 
         Args:
             agent: ``PGP`` with ``Box`` actions, a model of Stable-Baselines3 by ``adapters.sb3.as_agent(model)``, or
-                any agent that has ``predict`` and ``log_prob``; see
-                :func:`~constrained_maxent.references.policies.policy_of`.
-            env: a bare scalar environment to roll it out in, with observations like those that it was trained on.
-            settings: see :class:`RolloutSettings`.
+                any agent that has ``predict`` and ``log_prob``.
 
         Raises:
             UnsupportedPolicy: another kind of agent or policy.
@@ -156,15 +147,13 @@ class Reference:
         act: Callable[[Any], Any],
         **settings: Unpack[RolloutSettings],
     ) -> Self:
-        """Any policy.
+        """Roll out a policy given by functions; ``env`` and settings are those of :meth:`from_rollouts`.
 
         Args:
             log_prob: log π_ref [nats], ``(n,)``, of rows of observations and actions; ``None`` to compare states alone.
-            env: a bare scalar environment to roll it out in.
             act: one observation to one action, drawn from π_ref.
-            settings: see :class:`RolloutSettings`.
         """
-        policy = CallablePolicy(_unknown if log_prob is None else log_prob, act)
+        policy = CallablePolicy(log_prob or (lambda rows, actions: np.zeros(len(rows))), act)
         rolled_out = cls.from_rollouts(policy, env, **settings)
         return cls(rolled_out.states, None, rolled_out.about) if log_prob is None else rolled_out
 
@@ -186,14 +175,11 @@ class Reference:
         """Recorded episodes: a mixture of their states, and their actions by behavior cloning.
 
         Args:
-            trajectories: of the expert; its steps are weighed by the following, whatever weights they carry.
+            trajectories: of the expert; whatever weights they carry are replaced.
             action_space: a ``Box``, or ``None`` to compare states alone.
-            periodic: coordinates of the state that are angles.
-            n_components: of the mixture.
-            discount, scale: those of the occupancy that will be compared.
-            horizon: its steps; by default those of the longest trajectory.
-            hidden_sizes, n_steps: of the cloned policy, as in
-                :func:`~constrained_maxent.references.gaussian_network.clone`.
+            periodic, n_components, discount, scale: as in :meth:`from_rollouts`.
+            horizon: of the occupancy that will be compared; by default the steps of the longest trajectory.
+            hidden_sizes, n_steps: layers and steps of Adam of the cloned policy.
             seed: of the fits.
 
         Raises:
@@ -224,36 +210,39 @@ class Reference:
 
     @classmethod
     def from_rollouts(
-        cls, policy: ReferencePolicy, env: gym.Env[Any, Any], **settings: Unpack[RolloutSettings]
+        cls,
+        policy: ReferencePolicy,
+        env: gym.Env[Any, Any],
+        *,
+        n_episodes: int = 30,
+        state: StateSource | None = None,
+        periodic: Sequence[int] = (),
+        n_components: int = 16,
+        discount: float = 1.0,
+        scale: Scale = "normalized",
+        horizon: int | None = None,
+        seed: int = 0,
     ) -> Self:
-        """A policy that has log-probabilities and acts; what the constructors above share.
+        """Roll out a policy π_ref in a bare scalar environment, and fit a mixture to its states.
 
         Args:
-            policy: π_ref.
-            env: a bare scalar environment to roll it out in.
-            settings: see :class:`RolloutSettings`.
+            policy, env, n_episodes: what to roll out.
+            state: what the density is over, as in ``TrackOccupancy``: a key of ``info``, a function of the observation,
+                or the observation.
+            periodic: coordinates of the state that are angles.
+            n_components: of the mixture.
+            discount, scale, horizon: of the occupancy that will be compared; by default the environment's horizon.
+            seed: of rollouts and fit.
         """
-        if unknown := settings.keys() - DEFAULTS.keys():
-            raise InvalidSetting(f"Unknown setting {', '.join(sorted(unknown))}; choose from {', '.join(DEFAULTS)}.")
         check_scalar(env)
-        chosen = DEFAULTS | settings
-        horizon = find_horizon(env) if chosen["horizon"] is None else chosen["horizon"]
-        rollouts = roll_out(
-            policy,
-            env,
-            n_episodes=chosen["n_episodes"],
-            weighting=Weighting(chosen["discount"], horizon, chosen["scale"]),
-            state=chosen["state"],
-            seed=chosen["seed"],
-        )
-        states = _mixture(
-            rollouts.batch, n_components=chosen["n_components"], periodic=chosen["periodic"], seed=chosen["seed"]
-        )
+        weighting = Weighting(discount, find_horizon(env) if horizon is None else horizon, scale)
+        batch, returns = roll_out(policy, env, n_episodes=n_episodes, weighting=weighting, state=state, seed=seed)
+        states = _mixture(batch, n_components=n_components, periodic=periodic, seed=seed)
         about = {
             "environment": "unregistered" if env.spec is None else env.spec.id,
-            "episodes": len(rollouts.batch),
-            "steps": rollouts.batch.n_steps,
-            "mean_return": float(rollouts.returns.mean()),
+            "episodes": len(batch),
+            "steps": batch.n_steps,
+            "mean_return": float(returns.mean()),
         }
         return cls(states, policy, about)
 
@@ -286,8 +275,3 @@ def _mixture(batch: Batch, *, n_components: int, periodic: Sequence[int], seed: 
     states = estimator.bind(STATE_SPACE, STATE_SPACE).fit(batch).measure().states
     assert isinstance(states, Mixture)
     return states
-
-
-def _unknown(observations: NDArray[Any], actions: NDArray[Any]) -> FloatArray:
-    """Stands for log-probabilities that nobody will ask for."""
-    return np.zeros(len(observations))

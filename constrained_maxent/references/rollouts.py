@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import gymnasium as gym
 import numpy as np
@@ -22,13 +21,7 @@ _MOST_VOID = 10
 
 
 class RolloutSettings(TypedDict, total=False):
-    """Settings of the rollouts and the mixture that make a state density of a policy.
-
-    ``n_episodes``: episodes to roll out. ``state``: what the density is over, as in ``TrackOccupancy``: a key of
-    ``info``, a function of the observation, or the observation. ``periodic``: coordinates of it that are angles.
-    ``n_components``: of the mixture. ``discount``, ``scale`` and ``horizon`` (by default the environment's): those of
-    the occupancy that will be compared. ``seed``: seeds rollouts and fit. See ``DEFAULTS`` for what is not given.
-    """
+    """Settings of :meth:`~constrained_maxent.references.Reference.from_rollouts`, which explains them."""
 
     n_episodes: int
     state: StateSource | None
@@ -40,26 +33,8 @@ class RolloutSettings(TypedDict, total=False):
     seed: int
 
 
-DEFAULTS = RolloutSettings(
-    n_episodes=30,
-    state=None,
-    periodic=(),
-    n_components=16,
-    discount=1.0,
-    scale="normalized",
-    horizon=None,
-    seed=0,
-)
-
-
-@dataclass(frozen=True, eq=False)
-class Rollouts:
-    """Rolled-out episodes.
-
-    Attributes:
-        batch: the steps.
-        returns: sum of the environment's rewards, ``(n_episodes,)``.
-    """
+class Rollouts(NamedTuple):
+    """The steps of rolled-out episodes, and the sums of the environment's rewards, ``(n_episodes,)``."""
 
     batch: Batch
     returns: FloatArray
@@ -76,13 +51,8 @@ def roll_out(
 ) -> Rollouts:
     """Roll out whole episodes; those that end in a physics error are void and repeated.
 
-    Args:
-        policy: what acts, drawing its actions.
-        env: a scalar environment.
-        n_episodes: how many.
-        weighting: of their steps.
-        state: what the density will be over: a key of ``info``, a function of one observation, or the observation.
-        seed: of environment and actions.
+    What ``state`` names are the batch's states: a key of ``info``, a function of one observation, or the observation.
+    The seed is that of environment and actions.
 
     Raises:
         InvalidSetting: not a scalar environment, or no episodes.

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from constrained_maxent.agents import PGP, IterationReport
 from constrained_maxent.evaluation import ExactProblem
-from constrained_maxent.evaluation.state_measures import evaluate_states, measures_of, n_coordinates
+from constrained_maxent.evaluation.state_measures import evaluate_states, measures_of
 from constrained_maxent.functionals import Functional
 from constrained_maxent.runs.run_folder import MetricsWriter, RunFolder
 from constrained_maxent.runs.settings import TrainSettings
@@ -115,7 +115,7 @@ def _states(agent: PGP) -> dict[str, float | int | None]:
     if not _state_columns(agent) or batch is None or not batch.n_steps:
         return {}
     periodic = getattr(tracker.estimator, "periodic", ())
-    measured = evaluate_states(batch, measures_of(agent.env, n_coordinates(batch)), periodic=periodic, seed=0)
+    measured = evaluate_states(batch, measures_of(agent.env, batch), periodic=periodic, seed=0)
     return {
         "self_weighted_objective": _self_weighted(tracker.problem.objective, tracker.estimator.measure()),
         "state_entropy": measured.entropy.mean,

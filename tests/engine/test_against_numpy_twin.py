@@ -42,7 +42,7 @@ def test_every_variant_of_the_iteration(require_equal, ending_mdp, constraints, 
     [
         None,
         Entropy(smoothing=0.01),
-        Entropy("state"),
+        Entropy(over="state"),
         LinearCost(REFERENCE),
         KLDivergence(REFERENCE, smoothing=0.1),
         L2Distance(REFERENCE),

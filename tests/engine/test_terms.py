@@ -93,7 +93,7 @@ def test_the_entropy_as_a_function_of_the_user_s_is_the_entropy(ending_mdp, over
         TabularEngine(
             ending_mdp, [RunSettings(objective=objective, learning_rate=0.3, pairing=pairing)], record_every=1
         ).run(300)
-        for objective in (own, Entropy(over, smoothing=0.01))
+        for objective in (own, Entropy(over=over, smoothing=0.01))
     ]
     assert np.abs(results[0].theta).max() > 0.5, "nothing was learnt that could differ"
     np.testing.assert_allclose(results[0].objective, results[1].objective, rtol=0.0, atol=1e-12)
@@ -133,13 +133,16 @@ def test_functions_of_the_user_s_as_objective_and_constraint(require_equal, endi
 def test_weighted_sums(require_equal, ending_mdp, pairing):
     """Two distances in one functional have two derivatives, each with its own distance below the line."""
     settings = RunSettings(
-        objective=0.7 * Entropy(smoothing=0.01) - 0.3 * L2Distance(TABLE) - 0.2 * L2Distance(OTHER) + Entropy("state"),
+        objective=0.7 * Entropy(smoothing=0.01)
+        + Entropy(over="state")
+        - 0.3 * L2Distance(TABLE)
+        - 0.2 * L2Distance(OTHER),
         constraints={
             "sum": Constraint(
                 (KLDivergence(TABLE, smoothing=0.05) + 2.0 * LinearCost(OTHER)).with_limit(0.2), Quadratic(5.0)
             ),
             "difference": Constraint(
-                (0.5 * L2Distance(OTHER) - 0.1 * Entropy("state")).with_limit(-0.1), Lagrangian(0.5)
+                (0.5 * L2Distance(OTHER) - 0.1 * Entropy(over="state")).with_limit(-0.1), Lagrangian(0.5)
             ),
         },
         pairing=pairing,

@@ -14,23 +14,24 @@ GRID = Grid((0.0, -1.0), (4.0, 1.0), (4, 2))
 
 
 def test_cells():
+    # A cell holds its lower bounds, the last one its upper bound as well: twice the first cell, twice the last.
     states = [[0.0, -1.0], [0.99, -0.01], [1.0, -0.01], [1.0, 0.0], [3.5, 0.5], [4.0, 1.0]]
-    assert GRID.cells_of(states).tolist() == [0, 0, 2, 3, 7, 7]
+    effective = np.exp(entropy([2, 1, 1, 2])) / 8
+    expected = Coverage(share=4 / 8, effective=pytest.approx(effective), outside=0.0, n_states=6)
+    assert GRID.coverage(states) == expected
 
 
 def test_what_is_outside_is_in_no_cell():
     states = [[-0.01, 0.0], [4.01, 0.0], [1.0, 1.01], [1.0, -9.0], [1.0, 0.5]]
-    assert GRID.cells_of(states).tolist() == [-1, -1, -1, -1, 3]
     assert GRID.coverage(states) == Coverage(share=1 / 8, effective=1 / 8, outside=4 / 5, n_states=5)
     assert GRID.coverage([[9.0, 9.0]]) == Coverage(share=0.0, effective=0.0, outside=1.0, n_states=1)
 
 
 def test_every_cell_once():
     centers = np.stack(np.meshgrid(np.arange(4) + 0.5, [-0.5, 0.5], indexing="ij"), axis=-1).reshape(-1, 2)
-    assert GRID.cells_of(centers).tolist() == list(range(8))
     assert GRID.coverage(centers).share == 1.0
     assert GRID.coverage(centers).effective == pytest.approx(1.0)
-    assert (GRID.n_coordinates, GRID.n_cells) == (2, 8)
+    assert GRID.n_cells == 8
 
 
 def test_agrees_with_numpys_histogram():
@@ -67,9 +68,9 @@ def test_no_states_of_this_grid(states):
         GRID.coverage(states)
 
 
-def test_cells_of_what_is_not_finite():
+def test_no_cell_of_what_is_not_finite():
     with pytest.raises(NonFiniteValue):
-        GRID.cells_of([[np.nan, 0.0]])
+        GRID.coverage([[np.nan, 0.0]])
 
 
 def episodes(rows, n=40):

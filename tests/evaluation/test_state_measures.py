@@ -137,14 +137,15 @@ def test_bad_settings():
 @pytest.mark.parametrize("stack", ["-v0", "-PGP-v0"])
 def test_what_is_known_of_an_environment(env_id, measures, stack):
     env = gym.make_vec(env_id + stack, num_envs=2)
-    assert measures_of(env, 4) is measures
-    assert measures_of(env, 2) == StateMeasures()
+    assert measures_of(env) is measures
+    assert measures_of(env, batch_of(np.zeros((1, 4)), [1])) is measures
+    assert measures_of(env, batch_of(np.zeros((1, 2)), [1])) == StateMeasures()
     env.close()
 
 
 def test_nothing_is_known_of_others():
-    assert measures_of(gym.make("Pendulum-v1"), 3) == StateMeasures()
-    assert measures_of(SafeCartpole(), 4) == StateMeasures()
+    assert measures_of(gym.make("Pendulum-v1")) == StateMeasures()
+    assert measures_of(SafeCartpole()) == StateMeasures()
 
 
 def test_the_point_mass_stays_in_its_grid():

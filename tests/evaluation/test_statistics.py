@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
+from constrained_maxent.errors import InvalidData, NonFiniteValue
 from constrained_maxent.evaluation import Estimate, bootstrap_mean, bootstrap_ratio, over_seeds
 from constrained_maxent.evaluation.statistics import cost_statistics
 from constrained_maxent.types import Batch
@@ -14,15 +14,14 @@ from constrained_maxent.types import Batch
 
 def test_zeros_and_ones_are_binomial():
     # A resample of 40 has Binomial(40, 1/4) ones, so the ends of its interval are known quantiles.
-    estimate = bootstrap_mean([1.0] * 10 + [0.0] * 30, confidence=0.9)
-    assert estimate == Estimate(0.25, *binom.ppf([0.05, 0.95], 40, 0.25) / 40)
+    estimate = bootstrap_mean([1.0] * 10 + [0.0] * 30)
+    assert estimate == Estimate(0.25, *binom.ppf([0.025, 0.975], 40, 0.25) / 40)
 
 
-@pytest.mark.parametrize("confidence", [0.5, 0.95])
-def test_many_samples_are_normal(confidence):
+def test_many_samples_are_normal():
     samples = np.random.default_rng(0).gamma(2.0, size=2000)
-    estimate = bootstrap_mean(samples, confidence=confidence)
-    half = norm.ppf(0.5 + confidence / 2) * samples.std() / 2000**0.5
+    estimate = bootstrap_mean(samples)
+    half = norm.ppf(0.975) * samples.std() / 2000**0.5
     assert estimate.mean == samples.mean()
     assert [estimate.low, estimate.high] == pytest.approx([samples.mean() - half, samples.mean() + half], abs=half / 20)
 
@@ -64,12 +63,6 @@ def test_not_finite(bad):
         bootstrap_mean([0.0, bad])
 
 
-@pytest.mark.parametrize("confidence", [0.0, 1.0, -0.5, 95, np.nan])
-def test_no_confidence(confidence):
-    with pytest.raises(InvalidSetting, match="confidence"):
-        bootstrap_mean([0.0, 1.0], confidence=confidence)
-
-
 class TestRatio:
     def test_by_hand(self):
         # Two pairs drawn again: 1/1 in a quarter of the draws, 2/4 in another, 3/5 in half of them.
@@ -108,10 +101,6 @@ class TestRatio:
     def test_not_finite(self, totals, sizes):
         with pytest.raises(NonFiniteValue):
             bootstrap_ratio(totals, sizes)
-
-    def test_no_confidence(self):
-        with pytest.raises(InvalidSetting, match="confidence"):
-            bootstrap_ratio([1.0, 2.0], [1.0, 4.0], confidence=2.0)
 
 
 class TestOverSeeds:

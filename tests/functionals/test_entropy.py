@@ -48,22 +48,16 @@ class TestValue:
         change = entr(table).sum() - Entropy(smoothing=smoothing)(table)
         assert -1e-12 <= change <= smoothing * table.size + 1e-12  # rounding
 
-    def test_self_weighted_by_hand(self) -> None:
-        """-(¼ log ½ + 2/16 log ¼) / (¼ + 2/16)."""
+    def test_as_an_expectation_also_where_cells_are_empty(self) -> None:
         measure = Measure.from_table([[0.5, 0.0], [0.25, 0.25]])
-        assert Entropy().self_weighted(measure) == pytest.approx((0.25 + 0.25) * np.log(2.0) / 0.375)
+        f = Entropy(smoothing=0.0).integrand(measure, measure.points)
+        np.testing.assert_allclose(f, [[np.log(2.0), 0.0], [np.log(4.0), np.log(4.0)]], rtol=1e-15)
 
-    def test_self_weighted_of_a_gaussian_is_low(self) -> None:
-        """Half of log 2π + 1/2 instead of half of log 2π + 1: the square of a normal density has half its variance."""
+    def test_of_samples_of_a_gaussian(self) -> None:
         samples = np.random.default_rng(0).normal(size=100_000)
         density = norm.pdf(samples)
         measure = Measure(points=Points(density=density, state_density=density), weights=np.full(100_000, 1e-5))
-        # The standard error of the ratio is below 0.002.
-        assert Entropy().self_weighted(measure) == pytest.approx(0.5 * np.log(2.0 * np.pi) + 0.25, abs=0.01)
         assert Entropy()(measure) == pytest.approx(0.5 * np.log(2.0 * np.pi) + 0.5, abs=0.01)
-
-    def test_self_weighted_of_nothing_is_zero(self) -> None:
-        assert Entropy().self_weighted(Measure.from_table(np.zeros((2, 2)))) == 0.0
 
     def test_of_nothing_is_zero(self) -> None:
         for smoothing in (0.0, 1e-6):

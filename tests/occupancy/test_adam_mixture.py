@@ -50,7 +50,6 @@ def ascent(parameters: Any, periodic: list[int]) -> LikelihoodAscent:
     return LikelihoodAscent(
         parameters,
         np.zeros((2, *parameters.shape)),
-        turns_of(periodic, 2),
         angles=periodic,
         learning_rate=RATE,
         log_std_bounds=BOUNDS,
@@ -134,16 +133,6 @@ class TestFits:
         fitted = bound(1, n_components=1, periodic=(0,), learning_rate=0.05).fit(batch_of(states))
         assert abs(fitted.mixture_.means[0, 0]) == pytest.approx(np.pi, abs=0.05)
         assert fitted.mixture_.covariances[0, 0, 0] == pytest.approx(0.04, abs=0.01)
-
-    def test_standardized_coordinates_are_those_of_the_first_batch(self) -> None:
-        states = 1e4 * np.random.default_rng(0).normal(size=(500, 2)) + 1e5
-        fitted = bound(standardize=True).fit(batch_of(states))
-        assert fitted.log_prob(states, np.zeros((500, 1))).mean() == pytest.approx(
-            -2.0 * (np.log(1e4) + 0.5 * np.log(2.0 * np.pi * np.e)), abs=0.4
-        )
-        frame = {name: fitted.state_dict()["model"][name].tolist() for name in ("center", "scale")}
-        model = fitted.fit(batch_of(states * 2.0)).state_dict()["model"]
-        assert {name: model[name].tolist() for name in ("center", "scale")} == frame
 
     def test_refuses_bad_settings(self) -> None:
         for options in (

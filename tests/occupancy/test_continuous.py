@@ -371,8 +371,6 @@ class TestStatesAndActions:
         np.testing.assert_allclose(points.density, points.state_density * np.exp(batch.log_probs), rtol=1e-12)
         alone = fitted.log_prob(batch.observations, batch.actions)
         np.testing.assert_allclose(points.state_density, 200.0 * np.exp(alone), rtol=1e-12)
-        both = fitted.log_prob(batch.observations, batch.actions, log_probs=batch.log_probs)
-        np.testing.assert_allclose(both, alone + batch.log_probs)
         np.testing.assert_array_equal(fitted.measure().points.density, points.density)
 
     def test_without_a_policy_the_state_alone(self) -> None:

@@ -13,7 +13,7 @@ from sklearn import mixture as scikit_learn
 from sklearn.exceptions import ConvergenceWarning
 
 from constrained_maxent.errors import InvalidData, InvalidSetting
-from constrained_maxent.occupancy import FromScikitLearn, GaussianMixture, Gaussians
+from constrained_maxent.occupancy import FromScikitLearn, GaussianMixture, Gaussians, Mixture
 from constrained_maxent.occupancy.samples import resampled
 from constrained_maxent.occupancy.weighted_em import from_labels, weighted_em
 from constrained_maxent.types import Batch
@@ -213,8 +213,8 @@ class TestClosedForms:
         grid = np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
         difference = 0.5 * np.exp(first.log_density(grid)) - 2.0 * np.exp(second.log_density(grid))
         integral = np.sum(difference**2) * 0.05**2
-        assert first.squared_distance(second, masses=(0.5, 2.0)) == pytest.approx(integral, rel=1e-8)
-        assert first.squared_distance(first) == pytest.approx(0.0, abs=1e-15)
+        assert Mixture(first, 0.5).squared_distance(Mixture(second, 2.0)) == pytest.approx(integral, rel=1e-8)
+        assert Mixture(first).squared_distance(Mixture(first)) == pytest.approx(0.0, abs=1e-15)
 
     def test_squared_distance_on_a_circle(self) -> None:
         first, second = self.mixtures()
@@ -222,7 +222,8 @@ class TestClosedForms:
         grid = np.stack(np.meshgrid(turn, line), axis=-1).reshape(-1, 2)
         p, q = (np.exp(one.on_circles([0]).log_density(grid)) for one in (first, second))
         integral = np.sum((p - q) ** 2) * (2.0 * np.pi / 400) * 0.05
-        assert first.squared_distance(second, periodic=[0]) == pytest.approx(integral, rel=1e-7)
+        distance = Mixture(first, periodic=(0,)).squared_distance(Mixture(second, periodic=(0,)))
+        assert distance == pytest.approx(integral, rel=1e-7)
 
     def test_marginal_and_change_of_unit(self) -> None:
         first, _ = self.mixtures()
@@ -234,11 +235,8 @@ class TestClosedForms:
         np.testing.assert_allclose(moved.log_density(np.array([1.0, -1.0]) + np.array([2.0, 3.0]) * z), expected)
 
     def test_refuses_what_is_no_mixture(self) -> None:
-        first, _ = self.mixtures()
         with pytest.raises(InvalidData, match="covariance"):
             Gaussians(np.ones(1), np.zeros((1, 1)), -np.ones((1, 1, 1)))
-        with pytest.raises(InvalidData, match="features"):
-            first.inner_product(first.marginal(1))
 
     def test_so_far_away_that_even_the_logarithm_ends(self) -> None:
         first, _ = self.mixtures()

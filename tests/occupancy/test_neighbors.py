@@ -72,8 +72,8 @@ def test_entropy_of_the_uniform_circle() -> None:
 
 
 def test_ties_get_the_least_distance() -> None:
-    estimator = fitted(np.zeros((10, 1)), n_neighbors=2, distance_floor=0.01)
-    expected = digamma(2) - digamma(10) + np.log(2 / 9 * 9 / 2) - np.log(2.0 * 0.01)
+    estimator = fitted(np.zeros((10, 1)), n_neighbors=2)
+    expected = digamma(2) - digamma(10) + np.log(2 / 9 * 9 / 2) - np.log(2.0 * 1e-5)
     assert log_prob(estimator, [[0.0]]).item() == pytest.approx(expected, rel=1e-12)
 
 

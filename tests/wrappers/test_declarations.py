@@ -444,7 +444,7 @@ class TestImitationOfDensities:
         env = imitating(kind, divergence="l2", name="near")
         agent = PGP(env, seed=0, hidden_sizes=(8,)).learn(iterations=2)
         tracker = find_tracker(env)
-        expected = np.sqrt(tracker.estimator.mixture_.squared_distance(STATES.gaussians))
+        expected = np.sqrt(Mixture(tracker.estimator.mixture_).squared_distance(STATES))
         evaluation = tracker.problem.evaluate(tracker.estimator.measure())
         assert evaluation.constraints["near"] == pytest.approx(expected - 1.0)
         assert agent.iteration == 2
