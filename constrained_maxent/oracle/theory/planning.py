@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple, get_args
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple, get_args
 
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.occupancy.weighting import Scale
-from constrained_maxent.oracle.theory import convergence, estimator, parametrization
+from constrained_maxent.oracle.theory import convergence, gradient
 from constrained_maxent.oracle.theory.arithmetic import (
     check_counts,
     check_discount,
@@ -30,8 +30,7 @@ class ProblemConstants:
         radius: R of the parameters; :func:`~constrained_maxent.oracle.theory.density_radius` gives one.
         initial_min: smallest :math:`\mu_0(s)`, or another lower bound of the discounted visits of every state under
             every policy; 0 if there is none, and then no finite number of iterations is guaranteed.
-        objective: constants of the entropy, as of
-            :func:`~constrained_maxent.oracle.theory.entropy_constants`.
+        objective: constants of the entropy.
         constraint: constants of the constraint.
         constraint_max: bound of :math:`|R(\lambda)|` [unit of the constraint].
         scale: the scale of the λ that ``objective`` and ``constraint`` are functionals of.
@@ -40,9 +39,6 @@ class ProblemConstants:
             :math:`\min(\sqrt2\,\ell_{H,2}, 2\ell_H)` times the mass of λ, plus :math:`\beta R_{\max}^2`.
         mu_lambda: :math:`\mu_\lambda`, the Lipschitz constant of the inverse of θ ↦ λ at scale ``truncated``;
             ``None`` takes :func:`~constrained_maxent.oracle.theory.inverse_lipschitz`.
-
-    Raises:
-        InvalidSetting: a value out of range.
     """
 
     discount: float
@@ -79,6 +75,19 @@ class PlanRow(NamedTuple):
     source: str
 
 
+def _figure(symbol: str, meaning: str, source: str) -> Any:
+    return field(metadata={"symbol": symbol, "meaning": meaning, "source": source})
+
+
+_DESCENT = "thm:BiasedSGDHiddenConvex"
+_BIAS = "lem:PenaltyBiasVarianceGradientEstimator"
+_REGULARITY = "lem:AppendixSmoothnessBoundedGradientsPenaltyLambda"
+_SMOOTHNESS = "cor:GradientBoundSmoothnessPenalty"
+_TRANSLATION = "cor:FinalRateTranslation"
+_MAIN = "thm:MainResultPenalty"
+_PARAMETRIZATION = "ass:ParametrizationSOAM"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What the proof asks for to reach an (ε, ε)-optimal last policy, and the constants on the way there.
@@ -88,38 +97,54 @@ class Plan:
     meaning of each is in :meth:`to_rows`. λ is at scale ``truncated``.
     """
 
-    epsilon: float
-    multiplier: float
-    beta: float
-    beta_exact: float
-    gap: float
-    density_radius: float
-    D_theta: float
-    D_lambda: float
-    mu_lambda: float
-    ell_P_lambda: float
-    L_P_lambda: float
-    L_P_lambda_inf: float
-    ell_P_theta: float
-    L_P_theta: float
-    D_H: float
-    D_g: float
-    sigma_H: float
-    error: float
-    truncation_bias: float
-    initial_gap: float
-    step_size: float
-    horizon: float
-    batch_occupancy: float
-    batch_gradient: float
-    batch_size: float
-    iterations: float
-    trajectories: float
-    transitions: float
+    epsilon: float = _figure("ε", "wanted accuracy of objective [nats] and violation [unit of R]", _TRANSLATION)
+    multiplier: float = _figure("ν*", "multiplier of the constraint [nats / R]", "ass:StrongDuality")
+    beta: float = _figure(
+        "β(ε)", "quadratic penalty β[R]₊²; the paper's β, with β/2 in front, is twice this [nats / R²]", _TRANSLATION
+    )
+    beta_exact: float = _figure(
+        "ν*+1",
+        "exact penalty β[R]₊ from here on; 2ν*+2 with the paper's β/2 [nats / R]",
+        "thm:MainResultPPPMExactPenaltyConvergenceGuarantee",
+    )
+    gap: float = _figure("ε̃", "gap to which the penalized problem is solved [nats]", _TRANSLATION)
+    density_radius: float = _figure(
+        "R(ε/2)",
+        "radius with which every policy is within ε/2, L1 per state",
+        "prop:SoftmaxApproximationStationaryPolicies",
+    )
+    D_theta: float = _figure("D_Θ", "diameter of the parameters", "lem:FinalComplexityDirectSoftmax")
+    D_lambda: float = _figure("D_Λ", "diameter of the occupancies [mass]", _PARAMETRIZATION)
+    mu_lambda: float = _figure("μ_λ", "Lipschitz constant of the inverse of θ ↦ λ [1 / mass]", _PARAMETRIZATION)
+    ell_P_lambda: float = _figure("ℓ_{P,λ}", "bound of the pseudo-rewards [nats / mass]", _REGULARITY)
+    L_P_lambda: float = _figure(
+        "L_{P,λ}", "their Lipschitz constant in λ, ℓ2 to largest entry [nats / mass²]", _REGULARITY
+    )
+    L_P_lambda_inf: float = _figure(
+        "L_{P,λ,∞}", "their Lipschitz constant in λ, ℓ1 to largest entry [nats / mass²]", _REGULARITY
+    )
+    ell_P_theta: float = _figure("ℓ_{P,θ}", "bound of the gradient [nats]", _SMOOTHNESS)
+    L_P_theta: float = _figure("L_{P,θ}", "Lipschitz constant of the gradient [nats]", _SMOOTHNESS)
+    D_H: float = _figure("D_{P,H}", "bias of the truncation, over γᴴ [nats]", _BIAS)
+    D_g: float = _figure("D_{P,ĝ}", "bias of the estimated occupancy, times √|B₁| [nats]", _BIAS)
+    sigma_H: float = _figure("σ_{P,H}", "standard deviation of one episode's gradient [nats]", _BIAS)
+    error: float = _figure("δ, σ", "largest bias and standard deviation of the batch's gradient [nats]", _DESCENT)
+    truncation_bias: float = _figure(
+        "D_{P,H}γᴴ", "bias at the environment's horizon, or at H if it has none [nats]", _BIAS
+    )
+    initial_gap: float = _figure("Δ₀", "gap of the penalized problem at the start [nats]", _DESCENT)
+    step_size: float = _figure("η", "step size, 1/L_{P,θ}", _MAIN)
+    horizon: float = _figure("H", "length of an episode [steps]", _MAIN)
+    batch_occupancy: float = _figure("|B₁|", "episodes for the occupancy estimate", _MAIN)
+    batch_gradient: float = _figure("|B₂|", "episodes for the gradient", _MAIN)
+    batch_size: float = _figure("B", "episodes an iteration, both halves", _MAIN)
+    iterations: float = _figure("N", "iterations", _MAIN)
+    trajectories: float = _figure("N·B", "episodes in all", _TRANSLATION)
+    transitions: float = _figure("N·B·H", "steps in all", _TRANSLATION)
 
     def to_rows(self) -> list[PlanRow]:
         """All figures in reading order, for a table."""
-        return [PlanRow(symbol, getattr(self, field), meaning, source) for field, symbol, meaning, source in _ROWS]
+        return [PlanRow(value=getattr(self, figure.name), **figure.metadata) for figure in fields(self)]
 
 
 def plan(constants: ProblemConstants, epsilon: float, multiplier: float) -> Plan:
@@ -138,9 +163,6 @@ def plan(constants: ProblemConstants, epsilon: float, multiplier: float) -> Plan
         constants: the problem.
         epsilon: ε > 0, for the objective [nats] and for the violation [unit of the constraint] alike.
         multiplier: :math:`\nu^* \ge 0`, the constraint's multiplier at the optimum [nats per unit of the constraint].
-
-    Raises:
-        InvalidSetting: ε is not a finite number above 0, or the multiplier is negative or NaN.
     """
     discount, n_states, n_actions = constants.discount, constants.n_states, constants.n_actions
     beta = convergence.quadratic_beta(multiplier, epsilon)
@@ -151,20 +173,20 @@ def plan(constants: ProblemConstants, epsilon: float, multiplier: float) -> Plan
 
     mu_lambda = constants.mu_lambda
     if mu_lambda is None:
-        mu_lambda = parametrization.inverse_lipschitz(n_actions, constants.radius, initial_min=constants.initial_min)
-    diameter = parametrization.occupancy_diameter(discount)
+        mu_lambda = gradient.inverse_lipschitz(n_actions, constants.radius, initial_min=constants.initial_min)
+    diameter = gradient.occupancy_diameter(discount)
     initial_gap = constants.initial_gap
     if initial_gap is None:
         entropy_range = min(product(diameter, objective.ell_2), 2.0 * objective.ell / (1.0 - discount))
         initial_gap = entropy_range + product(beta, constants.constraint_max, constants.constraint_max)
-    smoothness = parametrization.gradient_lipschitz(penalized, discount)
+    smoothness = gradient.gradient_lipschitz(penalized, discount)
     descent = convergence.biased_descent(
         smoothness, gap, mu_lambda=mu_lambda, diameter=diameter, initial_gap=initial_gap
     )
 
-    horizon = estimator.sufficient_horizon(penalized, discount, descent.error / 2.0)
-    D_g = estimator.occupancy_constant(penalized, discount, n_states=n_states, n_actions=n_actions)
-    sigma_H = estimator.gradient_spread(penalized, discount, horizon)
+    horizon = gradient.sufficient_horizon(penalized, discount, descent.error / 2.0)
+    D_g = gradient.occupancy_constant(penalized, discount, n_states=n_states, n_actions=n_actions)
+    sigma_H = gradient.gradient_spread(penalized, discount, horizon)
     batch_occupancy = _batch(2.0 * D_g, descent.error)
     batch_gradient = _batch(sigma_H, descent.error)
     batch_size = 2.0 * max(batch_occupancy, batch_gradient)
@@ -177,20 +199,20 @@ def plan(constants: ProblemConstants, epsilon: float, multiplier: float) -> Plan
         beta_exact=convergence.exact_beta(multiplier),
         gap=gap,
         # Half of the smallest float is 0.
-        density_radius=parametrization.density_radius(n_actions, epsilon / 2.0 or epsilon),
-        D_theta=parametrization.parameter_diameter(n_states, n_actions, constants.radius),
+        density_radius=gradient.density_radius(n_actions, epsilon / 2.0 or epsilon),
+        D_theta=gradient.parameter_diameter(n_states, n_actions, constants.radius),
         D_lambda=diameter,
         mu_lambda=mu_lambda,
         ell_P_lambda=penalized.ell,
         L_P_lambda=penalized.L,
         L_P_lambda_inf=penalized.L_inf,
-        ell_P_theta=parametrization.gradient_bound(penalized, discount),
+        ell_P_theta=gradient.gradient_bound(penalized, discount),
         L_P_theta=smoothness,
-        D_H=estimator.truncation_constant(penalized, discount, horizon),
+        D_H=gradient.truncation_constant(penalized, discount, horizon),
         D_g=D_g,
         sigma_H=sigma_H,
         error=descent.error,
-        truncation_bias=estimator.truncation_bias(penalized, discount, played),
+        truncation_bias=gradient.truncation_bias(penalized, discount, played),
         initial_gap=initial_gap,
         step_size=descent.step_size,
         horizon=horizon,
@@ -207,55 +229,3 @@ def _batch(deviation: float, error: float) -> float:
     """Episodes whose mean deviates by no more than the error allowed, at least 1."""
     root = divide(deviation, error)
     return max(1.0, round_up(product(root, root)))
-
-
-_DESCENT, _BIAS = "thm:BiasedSGDHiddenConvex", "lem:PenaltyBiasVarianceGradientEstimator"
-_REGULARITY, _SMOOTHNESS = (
-    "lem:AppendixSmoothnessBoundedGradientsPenaltyLambda",
-    "cor:GradientBoundSmoothnessPenalty",
-)
-_ROWS = (
-    ("epsilon", "ε", "wanted accuracy of objective [nats] and violation [unit of R]", "cor:FinalRateTranslation"),
-    ("multiplier", "ν*", "multiplier of the constraint [nats / R]", "ass:StrongDuality"),
-    (
-        "beta",
-        "β(ε)",
-        "quadratic penalty β[R]₊²; the paper's β, with β/2 in front, is twice this [nats / R²]",
-        "cor:FinalRateTranslation",
-    ),
-    (
-        "beta_exact",
-        "ν*+1",
-        "exact penalty β[R]₊ from here on; 2ν*+2 with the paper's β/2 [nats / R]",
-        "thm:MainResultPPPMExactPenaltyConvergenceGuarantee",
-    ),
-    ("gap", "ε̃", "gap to which the penalized problem is solved [nats]", "cor:FinalRateTranslation"),
-    (
-        "density_radius",
-        "R(ε/2)",
-        "radius with which every policy is within ε/2, L1 per state",
-        "prop:SoftmaxApproximationStationaryPolicies",
-    ),
-    ("D_theta", "D_Θ", "diameter of the parameters", "lem:FinalComplexityDirectSoftmax"),
-    ("D_lambda", "D_Λ", "diameter of the occupancies [mass]", "ass:ParametrizationSOAM"),
-    ("mu_lambda", "μ_λ", "Lipschitz constant of the inverse of θ ↦ λ [1 / mass]", "ass:ParametrizationSOAM"),
-    ("ell_P_lambda", "ℓ_{P,λ}", "bound of the pseudo-rewards [nats / mass]", _REGULARITY),
-    ("L_P_lambda", "L_{P,λ}", "their Lipschitz constant in λ, ℓ2 to largest entry [nats / mass²]", _REGULARITY),
-    ("L_P_lambda_inf", "L_{P,λ,∞}", "their Lipschitz constant in λ, ℓ1 to largest entry [nats / mass²]", _REGULARITY),
-    ("ell_P_theta", "ℓ_{P,θ}", "bound of the gradient [nats]", _SMOOTHNESS),
-    ("L_P_theta", "L_{P,θ}", "Lipschitz constant of the gradient [nats]", _SMOOTHNESS),
-    ("D_H", "D_{P,H}", "bias of the truncation, over γᴴ [nats]", _BIAS),
-    ("D_g", "D_{P,ĝ}", "bias of the estimated occupancy, times √|B₁| [nats]", _BIAS),
-    ("sigma_H", "σ_{P,H}", "standard deviation of one episode's gradient [nats]", _BIAS),
-    ("error", "δ, σ", "largest bias and standard deviation of the batch's gradient [nats]", _DESCENT),
-    ("truncation_bias", "D_{P,H}γᴴ", "bias at the environment's horizon, or at H if it has none [nats]", _BIAS),
-    ("initial_gap", "Δ₀", "gap of the penalized problem at the start [nats]", _DESCENT),
-    ("step_size", "η", "step size, 1/L_{P,θ}", "thm:MainResultPenalty"),
-    ("horizon", "H", "length of an episode [steps]", "thm:MainResultPenalty"),
-    ("batch_occupancy", "|B₁|", "episodes for the occupancy estimate", "thm:MainResultPenalty"),
-    ("batch_gradient", "|B₂|", "episodes for the gradient", "thm:MainResultPenalty"),
-    ("batch_size", "B", "episodes an iteration, both halves", "thm:MainResultPenalty"),
-    ("iterations", "N", "iterations", "thm:MainResultPenalty"),
-    ("trajectories", "N·B", "episodes in all", "cor:FinalRateTranslation"),
-    ("transitions", "N·B·H", "steps in all", "cor:FinalRateTranslation"),
-)
