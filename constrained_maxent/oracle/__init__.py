@@ -10,7 +10,7 @@ from constrained_maxent.oracle.mixtures import FrankWolfeResult, MixturePolicy, 
 from constrained_maxent.oracle.planning import plan
 from constrained_maxent.oracle.solution import Certificate, Solution
 from constrained_maxent.oracle.stationary import StationaryOptimum, best_stationary
-from constrained_maxent.oracle.step_sizes import BacktrackingStep, ConstantStep, DiminishingStep, StepRule
+from constrained_maxent.oracle.step_sizes import BacktrackingStep, DiminishingStep, StepRule
 from constrained_maxent.oracle.tabular import TabularMDP
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = [
     "BacktrackingStep",
     "Certificate",
-    "ConstantStep",
     "DescentResult",
     "DiminishingStep",
     "FrankWolfeResult",

@@ -243,9 +243,7 @@ def _check(
     problem: SoftmaxProblem, steps: StepRule, radius: float, reference: Solution | None, **numbers: float
 ) -> None:
     if isinstance(steps, BacktrackingStep) and not _is_smooth(problem):
-        raise InvalidSetting(
-            "A line search gets stuck at the kink of an exact penalty: take ConstantStep or DiminishingStep."
-        )
+        raise InvalidSetting("A line search gets stuck at the kink of an exact penalty: take DiminishingStep.")
     if not radius > 0.0:
         raise InvalidSetting(f"radius={radius!r} must be above 0.")
     for name, number in numbers.items():

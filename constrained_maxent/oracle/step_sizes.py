@@ -14,19 +14,14 @@ from constrained_maxent.types import FloatArray
 
 
 class Differentiable(Protocol):
-    """A function's value and (sub-)gradient at one point."""
+    """A point θ, and a function's value and (sub-)gradient there."""
 
     @property
-    def theta(self) -> FloatArray:
-        """The point."""
-
+    def theta(self) -> FloatArray: ...
     @property
-    def value(self) -> float:
-        """The function there, to be minimized."""
-
+    def value(self) -> float: ...
     @property
-    def gradient(self) -> FloatArray:
-        """A (sub-)gradient there, of the point's shape."""
+    def gradient(self) -> FloatArray: ...
 
 
 P = TypeVar("P", bound=Differentiable)
@@ -46,30 +41,14 @@ class StepRule(ABC):
 
 
 @dataclass(frozen=True)
-class ConstantStep(StepRule):
-    r"""The same η always, as in the paper's Algorithm 1.
-
-    Args:
-        eta: η > 0.
-    """
-
-    eta: float
-
-    def __post_init__(self) -> None:
-        _require_positive(eta=self.eta)
-
-    def size(self, iteration: int, previous: float) -> float:
-        return self.eta
-
-
-@dataclass(frozen=True)
 class DiminishingStep(StepRule):
     r""":math:`\eta_k = \eta\,(1 + k/d)^{-p}`, for sub-gradients: a constant step keeps them swinging across a kink.
 
     Args:
         eta: η > 0.
         delay: d > 0, after which the step starts to fall [iterations].
-        power: p > 0; 1/2 for convex functions, 1 for strongly convex ones.
+        power: p ≥ 0; 1/2 for convex functions, 1 for strongly convex ones, 0 for the constant step of the paper's
+            Algorithm 1.
 
     >>> DiminishingStep(1.0, delay=2.0, power=1.0).size(2, previous=1.0)
     0.5
@@ -80,7 +59,9 @@ class DiminishingStep(StepRule):
     power: float = 0.5
 
     def __post_init__(self) -> None:
-        _require_positive(eta=self.eta, delay=self.delay, power=self.power)
+        _require_positive(eta=self.eta, delay=self.delay)
+        if not 0.0 <= self.power < np.inf:
+            raise InvalidSetting(f"power={self.power!r} must be a finite number of at least 0.")
 
     def size(self, iteration: int, previous: float) -> float:
         return float(self.eta * (1.0 + iteration / self.delay) ** -self.power)
@@ -117,14 +98,7 @@ class BacktrackingStep(StepRule):
 def iterates(function: Callable[[FloatArray], P], at: P, rule: StepRule, radius: float) -> Iterator[P]:
     r"""``at``, and what follows it by :math:`\theta \leftarrow \mathrm{proj}[\theta - \eta\nabla f(\theta)]`.
 
-    Args:
-        function: f, with its (sub-)gradient.
-        at: f at the first point.
-        rule: of η.
-        radius: R of the box :math:`[-R, R]` that is projected to; ``inf`` for none.
-
-    Returns:
-        An iterator, which ends only where the rule finds no acceptable step.
+    The projection is to the box :math:`[-R, R]` of the radius R. It ends only where the rule finds no acceptable step.
     """
     iteration, size = 0, np.nan
     yield at

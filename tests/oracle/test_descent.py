@@ -15,7 +15,6 @@ from constrained_maxent.errors import InvalidData, InvalidSetting
 from constrained_maxent.functionals import KLDivergence, LinearCost
 from constrained_maxent.oracle import (
     BacktrackingStep,
-    ConstantStep,
     DescentResult,
     DiminishingStep,
     History,
@@ -127,7 +126,9 @@ class TestDescend:
 
     def test_history(self) -> None:
         start = np.full((4, 3), 0.3)
-        result = descend(toy(Quadratic(1.0)), steps=ConstantStep(0.1), iterations=5, start=start, reference=BEST)
+        result = descend(
+            toy(Quadratic(1.0)), steps=DiminishingStep(0.1, power=0.0), iterations=5, start=start, reference=BEST
+        )
         first = toy(Quadratic(1.0)).evaluate(start)
         history = result.history
         assert (result.iterations, result.status) == (5, "exhausted")

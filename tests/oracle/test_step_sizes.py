@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.oracle import BacktrackingStep, ConstantStep, DiminishingStep, StepRule
+from constrained_maxent.oracle import BacktrackingStep, DiminishingStep, StepRule
 from constrained_maxent.oracle.step_sizes import iterates, slope
 
 
@@ -38,7 +38,7 @@ def run(
 
 
 def test_constant() -> None:
-    assert run(ConstantStep(0.5)) == [1.0, 0.5, 0.25, 0.125]
+    assert run(DiminishingStep(0.5, power=0.0)) == [1.0, 0.5, 0.25, 0.125]
 
 
 def test_diminishing() -> None:
@@ -68,7 +68,7 @@ def test_backtracking_ends_where_nothing_is_lower() -> None:
 
 def test_projection() -> None:
     # From 1 the step of 3 would lead to -2.
-    assert run(ConstantStep(3.0), radius=0.5, n=3) == [1.0, -0.5, 0.5]
+    assert run(DiminishingStep(3.0, power=0.0), radius=0.5, n=3) == [1.0, -0.5, 0.5]
 
 
 def test_slope_leaves_out_what_points_out_of_the_box() -> None:
@@ -80,8 +80,8 @@ def test_slope_leaves_out_what_points_out_of_the_box() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: ConstantStep(0.0),
-        lambda: ConstantStep(np.nan),
+        lambda: DiminishingStep(0.0),
+        lambda: DiminishingStep(np.nan),
         lambda: DiminishingStep(1.0, delay=0.0),
         lambda: DiminishingStep(1.0, power=-1.0),
         lambda: BacktrackingStep(np.inf),
