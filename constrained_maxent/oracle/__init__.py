@@ -14,7 +14,7 @@ from constrained_maxent.oracle.step_sizes import BacktrackingStep, DiminishingSt
 from constrained_maxent.oracle.tabular import TabularMDP
 
 if TYPE_CHECKING:
-    from constrained_maxent.oracle.certificate import certify, slater_margin
+    from constrained_maxent.oracle.certificate import certify
     from constrained_maxent.oracle.solver import solve
 
 __all__ = [
@@ -39,12 +39,11 @@ __all__ = [
     "frank_wolfe",
     "plan",
     "proximal_point",
-    "slater_margin",
     "solve",
 ]
 
 # What needs the convex solver comes when it is asked for: CVXPY takes a second to import, and most runs solve nothing.
-_LATE = {"certify": "certificate", "slater_margin": "certificate", "solve": "solver"}
+_LATE = {"certify": "certificate", "solve": "solver"}
 
 
 def __getattr__(name: str) -> Any:

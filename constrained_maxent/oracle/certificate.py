@@ -68,29 +68,17 @@ def certify(
         dual_bound=best.dual_bound,
         multipliers=best.multipliers,
         strong_duality=best.strong_duality,
-        slater_margin=_margin(mdp, problem),
+        slater_margin=slater_margin(mdp, problem),
         is_time_dependent=best.is_time_dependent,
     )
 
 
-def slater_margin(
-    mdp: TabularMDP, constraints: Constraints, *, equalities: Constraints = (), scale: Scale = "normalized"
-) -> float:
+def slater_margin(mdp: TabularMDP, problem: ConvexProblem) -> float:
     """The largest m for which some policy has all R ≤ -m; Slater's condition holds if it is above 0.
 
     It is infinite without inequalities, and -inf if no policy was found that holds the equalities and stays in the
     support of all divergences.
-
-    Args:
-        mdp: the MDP.
-        constraints: F(λ) ≤ ``limit``, by name or in order.
-        equalities: linear ones, F(λ) = ``limit``.
-        scale: of λ.
     """
-    return _margin(mdp, convex_problem(mdp, None, constraints, equalities, scale=scale))
-
-
-def _margin(mdp: TabularMDP, problem: ConvexProblem) -> float:
     if not problem.inequalities:
         return math.inf
     program = OccupancyProgram.of(mdp, problem.scale, problem.support(mdp))

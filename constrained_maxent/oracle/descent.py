@@ -16,15 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.oracle.descent_result import (
-    DescentResult,
-    History,
-    Status,
-    check_guarantees,
-    fixed_penalties,
-)
+from constrained_maxent.oracle.descent_result import DescentResult, History, Status, check_guarantees
 from constrained_maxent.oracle.exact_gradient import SoftmaxPoint, SoftmaxProblem
-from constrained_maxent.oracle.solution import Solution
+from constrained_maxent.oracle.solution import Solution, fixed_penalties
 from constrained_maxent.oracle.step_sizes import BacktrackingStep, DiminishingStep, StepRule, iterates, slope
 from constrained_maxent.penalties import Exact
 from constrained_maxent.types import FloatArray, as_array

@@ -116,11 +116,9 @@ class OccupancyProgram:
         return self.mdp.weighting(self.scale).full_mass
 
     def bound(self, bound: Majorant, *, objective_unit: float = 1.0) -> float:
-        """An upper bound of what a majorant bounds, from the solver's dual values; valid however wrong those are.
+        """An upper bound of the Lagrangian's majorant, from the solver's dual values; valid however wrong those are.
 
-        Args:
-            bound: the majorant of the Lagrangian.
-            objective_unit: the unit in which the solver maximized the objective.
+        The solver maximized the objective in ``objective_unit``.
         """
         # Nothing outside the program has mass.
         bound = replace(bound, reward=np.where(self.possible.any(axis=0), bound.reward, -np.inf))
@@ -162,11 +160,7 @@ class OccupancyProgram:
         return ConicOccupancy(self.scaled, self.unit, self.cells, self.mdp.n_states, self.mdp.n_actions)
 
     def express(self, functional: Functional, view: ConicOccupancy) -> cp.Expression:
-        """A functional of λ as an expression; its definitions are then in the view.
-
-        Args:
-            functional: without smoothing, and of known curvature.
-            view: of :meth:`view`.
+        """A functional of λ, without smoothing, as an expression; its definitions are then in the :meth:`view`.
 
         Raises:
             UnsupportedFunctional: it has no conic form, or one of another curvature than it says.
@@ -185,15 +179,10 @@ class OccupancyProgram:
 
 
 def possible_pairs(mdp: TabularMDP, support: Bools) -> Bools:
-    """State-action pairs that some policy has mass on at each time, among policies that never leave a support.
+    """State-action pairs that some policy has mass on at each time, among those that never leave a support.
 
-    Args:
-        mdp: the MDP.
-        support: where mass is allowed, ``(n_states, n_actions)``.
-
-    Returns:
-        ``(horizon, n_states, n_actions)``, or ``(1, n_states, n_actions)`` at infinite horizon. Nothing at all if the
-        support must be left.
+    The support is ``(n_states, n_actions)``; the answer ``(horizon, n_states, n_actions)``, or
+    ``(1, n_states, n_actions)`` at infinite horizon, and empty if the support must be left.
     """
 
     def successors(pairs: Bools) -> Bools:

@@ -90,7 +90,6 @@ class TestGrid:
         assert result.guarantees is not None
         assert result.guarantees.beta_suffices
         assert result.guarantees.bounds_hold
-        assert result.guarantees.strong_duality
         occupancy = lake()[0].occupancy(result.policy)
         assert -np.sum(occupancy * np.log(np.maximum(occupancy, 1e-300))) == pytest.approx(result.last.objective)
 
