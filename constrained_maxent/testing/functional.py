@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.random import Generator
@@ -72,11 +73,7 @@ def _check_observations(functional: Functional, table: FloatArray, rng: Generato
     )
     charges = observing.charges(measure)
     require(set(charges) <= set(sources), f"charges must be of what observing names, {sorted(sources)}")
-    nothing = Points(
-        density=table,
-        state_density=measure.points.state_density,
-        costs={name: np.zeros(table.shape) for name in sources},
-    )
+    nothing = replace(points, costs={name: np.zeros(table.shape) for name in sources})
     charged = sum((charge * tables[name] for name, charge in charges.items()), np.zeros(table.shape))
     _require_close(
         observing.derivative(measure, nothing) + charged,
@@ -151,55 +148,39 @@ def _check_forms(functional: Functional, table: FloatArray) -> None:
         terms = functional.engine_terms(*table.shape)
     except UnsupportedFunctional:
         return
-    _require_close(_value_of(terms, table), functional(table), "the sum of engine_terms must be the value")
-    _require_close(_slope_of(terms, table), functional.gradient(table), "engine_terms must have the derivative")
+    value, slope = _sum_of(terms, table)
+    _require_close(value, functional(table), "the sum of engine_terms must be the value")
+    _require_close(slope, functional.gradient(table), "engine_terms must have the derivative")
 
 
-def _value_of(terms: Sequence[EngineTerm], table: FloatArray) -> float:
-    total = 0.0
+def _sum_of(terms: Sequence[EngineTerm], table: FloatArray) -> tuple[float, FloatArray]:
+    """The value of a sum of terms at a table, and its slope in each cell."""
+    total, slopes = 0.0, np.zeros(table.shape)
     for term in terms:
-        mass, entry = _masses(term, table)
-        if term.kind == "entropy":
-            value = -float(np.sum(xlogy(mass, mass + term.smoothing)))
-        elif term.kind == "linear":
-            value = float(np.sum(mass * entry))
-        elif term.kind == "divergence":
-            value = float(np.sum(xlogy(mass, mass + term.smoothing) - xlogy(mass, entry + term.smoothing)))
+        mass = table.sum(axis=1) if term.over_states else table.reshape(-1)
+        entry = np.zeros_like(mass) if term.table is None else np.asarray(term.table, dtype=np.float64).reshape(-1)
+        if term.kind == "linear":
+            value, slope = float(mass @ entry), entry
         elif term.kind == "distance":
-            value = float(np.sqrt(np.sum((mass - entry) ** 2)))
+            value = float(np.linalg.norm(mass - entry))
+            slope = (mass - entry) / value if value > 0.0 else np.zeros_like(mass)
+        elif term.kind == "elementwise":
+            f, derivative = term.value, term.slope
+            if f is None or derivative is None:
+                raise AssertionError("an elementwise engine term needs value and slope.")
+            pairs = list(zip(mass.tolist(), entry.tolist(), strict=True))
+            value, slope = sum(f(*pair) for pair in pairs), np.array([derivative(*pair) for pair in pairs])
         else:
-            require(term.value is not None, "an elementwise engine term needs value")
-            value = sum(term.value(m, e) for m, e in zip(mass.tolist(), entry.tolist(), strict=True))  # type: ignore[misc]
+            # An entropy is a divergence from 1 in every cell, with the other sign.
+            sign, reference = (-1.0, np.ones_like(mass)) if term.kind == "entropy" else (1.0, entry + term.smoothing)
+            smoothed = mass + term.smoothing
+            share = np.divide(mass, smoothed, out=np.ones_like(mass), where=smoothed > 0.0)
+            value = sign * float(np.sum(xlogy(mass, smoothed) - xlogy(mass, reference)))
+            slope = sign * (np.log(smoothed) - np.log(reference) + share)
         total += term.weight * value
-    return total
-
-
-def _slope_of(terms: Sequence[EngineTerm], table: FloatArray) -> FloatArray:
-    total = np.zeros(table.shape)
-    for term in terms:
-        mass, entry = _masses(term, table)
-        smoothed = mass + term.smoothing
-        share = np.divide(mass, smoothed, out=np.ones_like(mass), where=smoothed > 0.0)
-        if term.kind == "entropy":
-            slope = -np.log(smoothed) - share
-        elif term.kind == "linear":
-            slope = entry
-        elif term.kind == "divergence":
-            slope = np.log(smoothed) - np.log(entry + term.smoothing) + share
-        elif term.kind == "distance":
-            distance = float(np.sqrt(np.sum((mass - entry) ** 2)))
-            slope = (mass - entry) / distance if distance > 0.0 else np.zeros_like(mass)
-        else:
-            require(term.slope is not None, "an elementwise engine term needs slope")
-            slope = np.array([term.slope(m, e) for m, e in zip(mass.tolist(), entry.tolist(), strict=True)])  # type: ignore[misc]
         # The slope of a state's mass is that of each of its actions.
-        total += term.weight * slope.reshape(table.shape[0], -1)
-    return total
-
-
-def _masses(term: EngineTerm, table: FloatArray) -> tuple[FloatArray, FloatArray]:
-    mass = table.sum(axis=1) if term.over_states else table.reshape(-1)
-    return mass, np.zeros_like(mass) if term.table is None else np.asarray(term.table, dtype=np.float64).reshape(-1)
+        slopes += term.weight * slope.reshape(table.shape[0], -1)
+    return total, slopes
 
 
 def _check_conic(exact: Functional, table: FloatArray) -> None:
@@ -236,7 +217,6 @@ def _check_majorant(exact: Functional, table: FloatArray, rng: Generator, n_tabl
 
 
 def _bound_at(bound: Majorant, table: FloatArray) -> float:
-    """The majorant at a table."""
     states = table.sum(axis=1)
     return (
         bound.constant
