@@ -170,20 +170,13 @@ class DescentResult:
             ``"exhausted"``: all iterations were made.
         last: the problem at the last iterate, with its policy.
         history: of all (outer) iterates.
-        inner_solved: share of the inner problems that were solved to their tolerance; 1 without inner problems.
         guarantees: which of the paper's guarantees hold; ``None`` without reference.
     """
 
     status: Status
     last: SoftmaxPoint
     history: History
-    inner_solved: float
     guarantees: Guarantees | None
-
-    @property
-    def policy(self) -> FloatArray:
-        """π of the last iterate, ``(n_states, n_actions)``."""
-        return self.last.policy
 
     @property
     def iterations(self) -> int:

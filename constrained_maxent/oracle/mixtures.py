@@ -191,7 +191,7 @@ def _slope(problem: Problem, occupancy: FloatArray) -> FloatArray:
 
 
 def _best_step(problem: Problem, occupancy: FloatArray, vertex: FloatArray) -> float:
-    """The highest point of f between the two, by bisection on its slope, which falls: 0 if it does from the start."""
+    """The highest point of f between the two, by bisection on its slope, which falls."""
     low, high, towards = 0.0, 1.0, vertex - occupancy
     for _ in range(_LINE_SEARCH_STEPS):
         middle = (low + high) / 2.0

@@ -221,7 +221,7 @@ def exact_occupancy(mdp: TabularMDP, policy: FloatArray, scale: Scale) -> FloatA
 
 
 def balance(mdp: TabularMDP, possible: Bools) -> tuple[csr_array, FloatArray]:
-    """What leaves each state at each time less what arrives there: a matrix, and what starts there."""
+    """A matrix of what leaves each state at each time less what arrives there, and what starts there."""
     leaving, arriving = [], []
     states = [np.flatnonzero(pairs.any(axis=1)) for pairs in possible]
     cells = [np.flatnonzero(pairs) for pairs in possible]
@@ -242,22 +242,13 @@ def balance(mdp: TabularMDP, possible: Bools) -> tuple[csr_array, FloatArray]:
 
 
 def run_solver(problem: cp.Problem) -> str:
-    """Solve by Clarabel: ``optimal``, ``inaccurate``, ``infeasible`` or ``failed``."""
-    for options in ATTEMPTS:
-        status = attempt(problem, options)
-        if status != "failed":
-            return status
-    return "failed"
+    """Solve by Clarabel: ``solved``, ``infeasible`` or ``failed``."""
+    answers = (attempt(problem, options) for options in ATTEMPTS)
+    return next((status for status in answers if status != "failed"), "failed")
 
 
 def attempt(problem: cp.Problem, options: Mapping[str, float | bool]) -> str:
     """One solve with the given options of Clarabel, its status as :func:`run_solver` gives it."""
-    known = {
-        cp.OPTIMAL: "optimal",
-        cp.OPTIMAL_INACCURATE: "inaccurate",
-        cp.INFEASIBLE: "infeasible",
-        cp.INFEASIBLE_INACCURATE: "infeasible",
-    }
     with warnings.catch_warnings():
         # Inaccurate solves are told by the status; the dual bound says how inaccurate.
         warnings.simplefilter("ignore", UserWarning)
@@ -266,4 +257,6 @@ def attempt(problem: cp.Problem, options: Mapping[str, float | bool]) -> str:
             problem.solve(solver=cp.CLARABEL, warm_start=False, **options)
         except cp.error.SolverError:
             return "failed"
-    return known.get(problem.status, "failed")
+    if problem.status in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
+        return "solved"
+    return "infeasible" if problem.status in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE) else "failed"

@@ -62,16 +62,13 @@ def best_stationary(
     r"""Search stationary softmax policies by exact gradients, from several random starts.
 
     Each start descends by L-BFGS on the augmented Lagrangian of
-    :class:`~constrained_maxent.penalties.AugmentedLagrangian`. Its multipliers follow
-    :math:`\mu \leftarrow [\mu + 2\beta R]_+`, and its β grows where the violation does not shrink. Without
-    constraints it is L-BFGS alone.
+    :class:`~constrained_maxent.penalties.AugmentedLagrangian`, whose multipliers follow
+    :math:`\mu \leftarrow [\mu + 2\beta R]_+`, and whose β grows where the violation does not shrink.
 
     Args:
         mdp: the MDP, usually of finite horizon: at an infinite one ``solve`` gives the global optimum, which is
             stationary.
-        objective: to be maximized; ``Entropy()`` if not given. Smoothing is taken as 0.
-        constraints: F(λ) ≤ ``limit``, by name, or in order.
-        scale: of λ; limits are in its units.
+        objective, constraints, scale: as in :class:`SoftmaxProblem`.
         starts: how many; entries of θ are drawn from a standard normal distribution.
         seed: of the starts.
         tolerance: largest violation, in units of each R, at which a policy counts as feasible.
@@ -141,8 +138,6 @@ def _search(
 
 
 def _descend(problem: SoftmaxProblem, theta: FloatArray) -> SoftmaxPoint:
-    """L-BFGS from θ."""
-
     def function(flat: FloatArray) -> tuple[float, FloatArray]:
         point = problem.evaluate(flat.reshape(problem.shape))
         return point.value, point.gradient.ravel()

@@ -29,7 +29,6 @@ from constrained_maxent.occupancy.weighting import Scale, Weighting
 from constrained_maxent.oracle import exact_values
 from constrained_maxent.oracle.model import (
     MODEL_TOLERANCE,
-    buffers,
     canonical,
     read_toy_text,
     require_distributions,
@@ -99,7 +98,8 @@ class TabularMDP:
             MODEL_TOLERANCE,
         )
 
-        for array in (initial, *buffers(transition), *buffers(ending), *(() if reward is None else (reward,))):
+        parts = [part for matrix in (transition, ending) for part in (matrix.data, matrix.indices, matrix.indptr)]
+        for array in (initial, *parts, *(() if reward is None else (reward,))):
             array.flags.writeable = False
         horizon = None if self.horizon is None else int(self.horizon)
         fields = {"transition": transition, "ending": ending, "initial": initial, "reward": reward, "horizon": horizon}

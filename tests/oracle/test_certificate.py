@@ -206,18 +206,9 @@ class TestMismatch:
         with pytest.raises(InvalidSetting, match=message):
             certify(mdp, np.full((mdp.n_states, mdp.n_actions), 1.0 / mdp.n_actions), best or self.best, **options)
 
-    def test_the_same_problem_passes(self) -> None:
-        given = certify(BANDIT, self.policy, self.best, objective=Entropy(), constraints=COST, scale="normalized")
-        assert given == certify(BANDIT, self.policy, self.best)
-
-    def test_other_constraints(self) -> None:
-        self.refuse("with the constraints cost, not with none", constraints=())
-        self.refuse("not with other", constraints={"other": COST["cost"]})
-        self.refuse("another constraint cost", constraints={"cost": LinearCost([[0.0, 1.0]], limit=0.3)})
-
-    def test_other_objective_or_scale(self) -> None:
-        self.refuse("another objective", objective=LinearCost([[1.0, 0.0]]))
-        self.refuse("scale normalized, not truncated", scale="truncated")
+    @pytest.mark.parametrize("given", [{"objective": Entropy()}, {"constraints": ()}, {"scale": "normalized"}], ids=str)
+    def test_optimum_and_problem(self, given: Any) -> None:
+        self.refuse("either", **given)
 
     def test_other_mdp(self) -> None:
         self.refuse("another MDP", mdp=TabularMDP.random(2, 2, seed=0, discount=0.9))

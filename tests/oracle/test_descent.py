@@ -90,7 +90,7 @@ class TestGrid:
         assert result.guarantees is not None
         assert result.guarantees.beta_suffices
         assert result.guarantees.bounds_hold
-        occupancy = lake()[0].occupancy(result.policy)
+        occupancy = lake()[0].occupancy(result.last.policy)
         assert -np.sum(occupancy * np.log(np.maximum(occupancy, 1e-300))) == pytest.approx(result.last.objective)
 
 
@@ -148,7 +148,6 @@ class TestProximalPoint:
         penalized = solve(MDP, constraints=COST, penalties={"cost": Quadratic(20.0)})
         result = proximal_point(toy(Quadratic(20.0)), rho=0.05, iterations=200, tolerance=1e-5, inner_tolerance=1e-10)
         assert result.status == "stationary"
-        assert result.inner_solved > 0.9
         assert -result.last.value == pytest.approx(penalized.penalized_value, abs=1e-6)
 
     def test_one_step_solves_the_inner_problem(self) -> None:

@@ -483,18 +483,16 @@ class TestPlan:
         assert fine.batch_size / coarse.batch_size == pytest.approx(1e4, rel=1e-3)
         assert 0.0 < fine.horizon - coarse.horizon < 100.0
 
-    def test_given_gap_and_inverse_are_taken(self) -> None:
-        figures = theory.plan(problem(initial_gap=0.5, mu_lambda=2.0, horizon=10), 0.1, 1.0)
-        assert (figures.initial_gap, figures.mu_lambda) == (0.5, 2.0)
+    def test_a_short_horizon_has_its_own_bias(self) -> None:
+        figures = theory.plan(problem(horizon=10), 0.1, 1.0)
         assert figures.truncation_bias > figures.error
-        assert theory.plan(problem(initial_gap=0.0), 0.1, 1.0).iterations == 0.0
 
     def test_rows_name_every_figure(self) -> None:
         figures = theory.plan(problem(), 0.1, 1.0)
         rows = figures.to_rows()
         assert sorted(row.value for row in rows) == sorted(dataclasses.asdict(figures).values())
         assert len({row.symbol for row in rows}) == len(rows)
-        assert all(row.meaning and row.source.partition(":")[0] in {"thm", "lem", "cor", "prop", "ass"} for row in rows)
+        assert all(row.meaning for row in rows)
 
     @pytest.mark.parametrize(
         ("changes", "epsilon", "multiplier"),
@@ -534,8 +532,6 @@ class TestErrors:
             {"constraint_max": -1.0},
             {"scale": "paper"},
             {"horizon": 0},
-            {"initial_gap": -1.0},
-            {"mu_lambda": math.nan},
         ],
     )
     def test_problem(self, changes: dict[str, Any]) -> None:

@@ -35,10 +35,6 @@ class ProblemConstants:
         constraint_max: bound of :math:`|R(\lambda)|` [unit of the constraint].
         scale: the scale of the λ that ``objective`` and ``constraint`` are functionals of.
         horizon: longest episode that the environment allows [steps]; ``None`` for as long as wanted.
-        initial_gap: gap of the penalized problem at the first policy [nats]; ``None`` takes the bound
-            :math:`\min(\sqrt2\,\ell_{H,2}, 2\ell_H)` times the mass of λ, plus :math:`\beta R_{\max}^2`.
-        mu_lambda: :math:`\mu_\lambda`, the Lipschitz constant of the inverse of θ ↦ λ at scale ``truncated``;
-            ``None`` takes :func:`~constrained_maxent.oracle.theory.inverse_lipschitz`.
     """
 
     discount: float
@@ -51,15 +47,12 @@ class ProblemConstants:
     constraint_max: float
     scale: Scale = "normalized"
     horizon: int | None = None
-    initial_gap: float | None = None
-    mu_lambda: float | None = None
 
     def __post_init__(self) -> None:
         check_discount(self.discount)
         check_counts(n_states=self.n_states, n_actions=self.n_actions)
         check_counts(horizon=1 if self.horizon is None else self.horizon)
         check_nonnegative(radius=self.radius, constraint_max=self.constraint_max)
-        check_nonnegative(initial_gap=self.initial_gap or 0.0, mu_lambda=self.mu_lambda or 0.0)
         if not 0.0 <= self.initial_min <= 1.0 / (1.0 - self.discount):
             raise InvalidSetting(f"initial_min={self.initial_min!r} must be from 0 to the mass of λ, 1/(1−γ).")
         if self.scale not in get_args(Scale):
@@ -67,25 +60,15 @@ class ProblemConstants:
 
 
 class PlanRow(NamedTuple):
-    """One figure of a :class:`Plan`, to print: symbol, value, meaning with unit, and label in the paper."""
+    """One figure of a :class:`Plan`, to print: symbol, value, and meaning with unit."""
 
     symbol: str
     value: float
     meaning: str
-    source: str
 
 
-def _figure(symbol: str, meaning: str, source: str) -> Any:
-    return field(metadata={"symbol": symbol, "meaning": meaning, "source": source})
-
-
-_DESCENT = "thm:BiasedSGDHiddenConvex"
-_BIAS = "lem:PenaltyBiasVarianceGradientEstimator"
-_REGULARITY = "lem:AppendixSmoothnessBoundedGradientsPenaltyLambda"
-_SMOOTHNESS = "cor:GradientBoundSmoothnessPenalty"
-_TRANSLATION = "cor:FinalRateTranslation"
-_MAIN = "thm:MainResultPenalty"
-_PARAMETRIZATION = "ass:ParametrizationSOAM"
+def _figure(symbol: str, meaning: str) -> Any:
+    return field(metadata={"symbol": symbol, "meaning": meaning})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,50 +80,36 @@ class Plan:
     meaning of each is in :meth:`to_rows`. λ is at scale ``truncated``.
     """
 
-    epsilon: float = _figure("ε", "wanted accuracy of objective [nats] and violation [unit of R]", _TRANSLATION)
-    multiplier: float = _figure("ν*", "multiplier of the constraint [nats / R]", "ass:StrongDuality")
+    epsilon: float = _figure("ε", "wanted accuracy of objective [nats] and violation [unit of R]")
+    multiplier: float = _figure("ν*", "multiplier of the constraint [nats / R]")
     beta: float = _figure(
-        "β(ε)", "quadratic penalty β[R]₊²; the paper's β, with β/2 in front, is twice this [nats / R²]", _TRANSLATION
+        "β(ε)", "quadratic penalty β[R]₊²; the paper's β, with β/2 in front, is twice this [nats / R²]"
     )
-    beta_exact: float = _figure(
-        "ν*+1",
-        "exact penalty β[R]₊ from here on; 2ν*+2 with the paper's β/2 [nats / R]",
-        "thm:MainResultPPPMExactPenaltyConvergenceGuarantee",
-    )
-    gap: float = _figure("ε̃", "gap to which the penalized problem is solved [nats]", _TRANSLATION)
-    density_radius: float = _figure(
-        "R(ε/2)",
-        "radius with which every policy is within ε/2, L1 per state",
-        "prop:SoftmaxApproximationStationaryPolicies",
-    )
-    D_theta: float = _figure("D_Θ", "diameter of the parameters", "lem:FinalComplexityDirectSoftmax")
-    D_lambda: float = _figure("D_Λ", "diameter of the occupancies [mass]", _PARAMETRIZATION)
-    mu_lambda: float = _figure("μ_λ", "Lipschitz constant of the inverse of θ ↦ λ [1 / mass]", _PARAMETRIZATION)
-    ell_P_lambda: float = _figure("ℓ_{P,λ}", "bound of the pseudo-rewards [nats / mass]", _REGULARITY)
-    L_P_lambda: float = _figure(
-        "L_{P,λ}", "their Lipschitz constant in λ, ℓ2 to largest entry [nats / mass²]", _REGULARITY
-    )
-    L_P_lambda_inf: float = _figure(
-        "L_{P,λ,∞}", "their Lipschitz constant in λ, ℓ1 to largest entry [nats / mass²]", _REGULARITY
-    )
-    ell_P_theta: float = _figure("ℓ_{P,θ}", "bound of the gradient [nats]", _SMOOTHNESS)
-    L_P_theta: float = _figure("L_{P,θ}", "Lipschitz constant of the gradient [nats]", _SMOOTHNESS)
-    D_H: float = _figure("D_{P,H}", "bias of the truncation, over γᴴ [nats]", _BIAS)
-    D_g: float = _figure("D_{P,ĝ}", "bias of the estimated occupancy, times √|B₁| [nats]", _BIAS)
-    sigma_H: float = _figure("σ_{P,H}", "standard deviation of one episode's gradient [nats]", _BIAS)
-    error: float = _figure("δ, σ", "largest bias and standard deviation of the batch's gradient [nats]", _DESCENT)
-    truncation_bias: float = _figure(
-        "D_{P,H}γᴴ", "bias at the environment's horizon, or at H if it has none [nats]", _BIAS
-    )
-    initial_gap: float = _figure("Δ₀", "gap of the penalized problem at the start [nats]", _DESCENT)
-    step_size: float = _figure("η", "step size, 1/L_{P,θ}", _MAIN)
-    horizon: float = _figure("H", "length of an episode [steps]", _MAIN)
-    batch_occupancy: float = _figure("|B₁|", "episodes for the occupancy estimate", _MAIN)
-    batch_gradient: float = _figure("|B₂|", "episodes for the gradient", _MAIN)
-    batch_size: float = _figure("B", "episodes an iteration, both halves", _MAIN)
-    iterations: float = _figure("N", "iterations", _MAIN)
-    trajectories: float = _figure("N·B", "episodes in all", _TRANSLATION)
-    transitions: float = _figure("N·B·H", "steps in all", _TRANSLATION)
+    beta_exact: float = _figure("ν*+1", "exact penalty β[R]₊ from here on; 2ν*+2 with the paper's β/2 [nats / R]")
+    gap: float = _figure("ε̃", "gap to which the penalized problem is solved [nats]")
+    density_radius: float = _figure("R(ε/2)", "radius with which every policy is within ε/2, L1 per state")
+    D_theta: float = _figure("D_Θ", "diameter of the parameters")
+    D_lambda: float = _figure("D_Λ", "diameter of the occupancies [mass]")
+    mu_lambda: float = _figure("μ_λ", "Lipschitz constant of the inverse of θ ↦ λ [1 / mass]")
+    ell_P_lambda: float = _figure("ℓ_{P,λ}", "bound of the pseudo-rewards [nats / mass]")
+    L_P_lambda: float = _figure("L_{P,λ}", "their Lipschitz constant in λ, ℓ2 to largest entry [nats / mass²]")
+    L_P_lambda_inf: float = _figure("L_{P,λ,∞}", "their Lipschitz constant in λ, ℓ1 to largest entry [nats / mass²]")
+    ell_P_theta: float = _figure("ℓ_{P,θ}", "bound of the gradient [nats]")
+    L_P_theta: float = _figure("L_{P,θ}", "Lipschitz constant of the gradient [nats]")
+    D_H: float = _figure("D_{P,H}", "bias of the truncation, over γᴴ [nats]")
+    D_g: float = _figure("D_{P,ĝ}", "bias of the estimated occupancy, times √|B₁| [nats]")
+    sigma_H: float = _figure("σ_{P,H}", "standard deviation of one episode's gradient [nats]")
+    error: float = _figure("δ, σ", "largest bias and standard deviation of the batch's gradient [nats]")
+    truncation_bias: float = _figure("D_{P,H}γᴴ", "bias at the environment's horizon, or at H if it has none [nats]")
+    initial_gap: float = _figure("Δ₀", "gap of the penalized problem at the start [nats]")
+    step_size: float = _figure("η", "step size, 1/L_{P,θ}")
+    horizon: float = _figure("H", "length of an episode [steps]")
+    batch_occupancy: float = _figure("|B₁|", "episodes for the occupancy estimate")
+    batch_gradient: float = _figure("|B₂|", "episodes for the gradient")
+    batch_size: float = _figure("B", "episodes an iteration, both halves")
+    iterations: float = _figure("N", "iterations")
+    trajectories: float = _figure("N·B", "episodes in all")
+    transitions: float = _figure("N·B·H", "steps in all")
 
     def to_rows(self) -> list[PlanRow]:
         """All figures in reading order, for a table."""
@@ -154,6 +123,8 @@ def plan(constants: ProblemConstants, epsilon: float, multiplier: float) -> Plan
     :math:`\tilde\epsilon = 1/(2\beta)` by ``biased_descent``. Half of the bias allowed goes to the horizon, half to
     :math:`\hat\lambda`: :math:`D_{P,H}\gamma^H \le \delta/2`, :math:`|B_1| \ge 4D_{P,\hat g}^2/\delta^2`,
     :math:`|B_2| \ge \sigma_{P,H}^2/\delta^2`. The optimum meant is that of policies with parameters in [−R, R].
+    The gap at the start is bounded by :math:`\min(\sqrt2\,\ell_{H,2}, 2\ell_H)` times the mass of λ, plus
+    :math:`\beta R_{\max}^2`.
 
     Departures: the proof of ``thm:MainResultPenalty`` gives the variance's batch size to :math:`B_1` and the bias's to
     :math:`B_2`, though pseudo-rewards come from :math:`B_1`; and it adds both, but Algorithm ``algo:Penalty`` halves
@@ -171,14 +142,10 @@ def plan(constants: ProblemConstants, epsilon: float, multiplier: float) -> Plan
     objective, constraint = constants.objective.rescaled(factor), constants.constraint.rescaled(factor)
     penalized = penalized_constants(objective, constraint, beta=beta, constraint_max=constants.constraint_max)
 
-    mu_lambda = constants.mu_lambda
-    if mu_lambda is None:
-        mu_lambda = gradient.inverse_lipschitz(n_actions, constants.radius, initial_min=constants.initial_min)
+    mu_lambda = gradient.inverse_lipschitz(n_actions, constants.radius, initial_min=constants.initial_min)
     diameter = gradient.occupancy_diameter(discount)
-    initial_gap = constants.initial_gap
-    if initial_gap is None:
-        entropy_range = min(product(diameter, objective.ell_2), 2.0 * objective.ell / (1.0 - discount))
-        initial_gap = entropy_range + product(beta, constants.constraint_max, constants.constraint_max)
+    entropy_range = min(product(diameter, objective.ell_2), 2.0 * objective.ell / (1.0 - discount))
+    initial_gap = entropy_range + product(beta, constants.constraint_max, constants.constraint_max)
     smoothness = gradient.gradient_lipschitz(penalized, discount)
     descent = convergence.biased_descent(
         smoothness, gap, mu_lambda=mu_lambda, diameter=diameter, initial_gap=initial_gap
