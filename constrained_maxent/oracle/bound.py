@@ -37,7 +37,7 @@ from constrained_maxent.penalties import Quadratic
 from constrained_maxent.types import FloatArray
 
 Subgradients = Mapping[int, FloatArray]
-"""Of a functional, in the variables that it and its parts defined; see :meth:`Functional.majorant`."""
+"""Subgradients in the variables that a functional and its parts defined; see :meth:`Functional.majorant`."""
 
 
 def lagrangian_majorant(

@@ -115,7 +115,7 @@ def _violation_bound(gap: float, penalty: FixedPenalty, multiplier: float) -> fl
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """What every iterate was, the start included: arrays ``(n_iterates,)``.
+    """The figures of every iterate, the start included: arrays ``(n_iterates,)``.
 
     Attributes:
         objective: F, to be maximized.

@@ -12,10 +12,10 @@ from constrained_maxent.errors import InvalidMDP, NonFiniteValue
 from constrained_maxent.types import FloatArray, as_array, require_finite
 
 MODEL_TOLERANCE = 1e-9
-"""How far from 1 the sum of a distribution of the model may be."""
+"""The sums of distributions of the model may be this far from 1."""
 
 POLICY_TOLERANCE = 1e-6
-"""How far from 1 a row of a policy may sum: many come out of float32 networks, whose softmax is no closer."""
+"""Rows of a policy may sum to this far from 1: many come out of float32 networks, whose softmax is no closer."""
 
 
 def canonical(matrix: Any) -> csr_array:
@@ -27,7 +27,7 @@ def canonical(matrix: Any) -> csr_array:
 
 
 def states_and_actions(transition: csr_array, initial: FloatArray) -> tuple[int, int]:
-    """How many there are of both; ``InvalidMDP`` is raised if the shapes belong to no MDP."""
+    """The numbers of states and actions; ``InvalidMDP`` is raised if the shapes belong to no MDP."""
     rows, n_states = map(int, transition.shape)
     if initial.shape != (n_states,):
         raise InvalidMDP(f"initial has shape {initial.shape}, but transition leads to {n_states} states.")
@@ -49,7 +49,7 @@ def require_distributions(what: str, probabilities: FloatArray, totals: FloatArr
 
 
 def require_policy(policy: ArrayLike, shape: tuple[int, int], horizon: int | None) -> FloatArray:
-    """A policy of an MDP as float64, stationary or, at finite horizon, one per time step; errors as of its user."""
+    """A policy of an MDP as float64, stationary or, at finite horizon, one per time step."""
     table = as_array("policy", policy, np.float64)
     shapes = [shape] if horizon is None else [shape, (horizon, *shape)]
     if table.shape not in shapes:

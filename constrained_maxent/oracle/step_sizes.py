@@ -29,7 +29,7 @@ P = TypeVar("P", bound=Differentiable)
 
 @dataclass(frozen=True)
 class StepRule(ABC):
-    """How far to go against the gradient. Abstract; every rule is final."""
+    """An abstract rule of how far to go against the gradient; every rule is final."""
 
     @abstractmethod
     def size(self, iteration: int, previous: float) -> float:

@@ -14,7 +14,7 @@ from constrained_maxent.testing.assertions import require
 from constrained_maxent.tracker import NEW_BATCH, Report, find_tracker
 
 LISTS = ("pseudo_rewards", "ready", "weights", "sub_environments", "started_ago")
-"""What a report holds for each trajectory."""
+"""The keys of a report that hold one entry for each trajectory."""
 
 
 def check_constrained_env(
@@ -52,7 +52,7 @@ def check_constrained_env(
 
 
 class _Watch:
-    """Keeps its own record of the steps of a stack, scalar or vector, and holds the stack's reports against it."""
+    """A record of the steps of a stack, scalar or vector, that the stack's reports are held against."""
 
     def __init__(self, env: gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]) -> None:
         self.env: Any = env
