@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from constrained_maxent.oracle.descent import descend, proximal_point
-from constrained_maxent.oracle.descent_result import DescentResult, Guarantees, History, check_guarantees
+from constrained_maxent.oracle.descent_result import DescentResult
 from constrained_maxent.oracle.exact_gradient import SoftmaxPoint, SoftmaxProblem
 from constrained_maxent.oracle.mixtures import FrankWolfeResult, MixturePolicy, frank_wolfe
 from constrained_maxent.oracle.planning import plan
@@ -23,8 +23,6 @@ __all__ = [
     "DescentResult",
     "DiminishingStep",
     "FrankWolfeResult",
-    "Guarantees",
-    "History",
     "MixturePolicy",
     "SoftmaxPoint",
     "SoftmaxProblem",
@@ -34,7 +32,6 @@ __all__ = [
     "TabularMDP",
     "best_stationary",
     "certify",
-    "check_guarantees",
     "descend",
     "frank_wolfe",
     "plan",

@@ -20,6 +20,7 @@ from constrained_maxent.oracle.descent_result import DescentResult, History, Sta
 from constrained_maxent.oracle.exact_gradient import SoftmaxPoint, SoftmaxProblem
 from constrained_maxent.oracle.solution import Solution, fixed_penalties
 from constrained_maxent.oracle.step_sizes import BacktrackingStep, DiminishingStep, StepRule, iterates, slope
+from constrained_maxent.oracle.theory.arithmetic import check_positive
 from constrained_maxent.penalties import Exact
 from constrained_maxent.types import FloatArray, as_array
 
@@ -114,8 +115,7 @@ def proximal_point(
             envelope, is at most this and the inner problem is solved.
         problem, radius, start, reference, epsilon: as in :func:`descend`, whose errors it has too.
     """
-    if not 0.0 < rho < np.inf:
-        raise InvalidSetting(f"rho={rho!r} must be a finite number above 0.")
+    check_positive(rho=rho)
     if steps is None:
         steps = BacktrackingStep() if _is_smooth(problem) else DiminishingStep(2.0 / rho, delay=2.0, power=1.0)
     _check(problem, steps, radius, reference, iterations=iterations, tolerance=tolerance)

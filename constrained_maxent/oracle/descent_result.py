@@ -33,9 +33,8 @@ class Guarantees:
     r"""Which of the paper's guarantees hold for a policy.
 
     Attributes:
-        epsilon: the smallest ε for which the policy is (ε, ε)-optimal, :math:`|F^*-F| \le \epsilon` and
-            :math:`[R]_+ \le \epsilon`, as measured.
-        guaranteed_epsilon: the ε that Δ alone guarantees, through the bounds below.
+        guaranteed_epsilon: the ε for which Δ alone guarantees (ε, ε)-optimality, :math:`|F^*-F| \le \epsilon` and
+            :math:`[R]_+ \le \epsilon`, through the bounds below.
         thresholds: β from which on Theorem ``thm:MainResultPPPMExactPenaltyConvergenceGuarantee`` or
             ``…QuadraticPenalty…`` speaks, by name: ν*+1 for an exact penalty,
             β(ε) for a quadratic one.
@@ -48,7 +47,6 @@ class Guarantees:
             ``lemma:AppendixTranslatePenaltyGuaranteeToFuncGapConstrViol``). False contradicts the reference.
     """
 
-    epsilon: float
     guaranteed_epsilon: float
     thresholds: Mapping[str, float]
     beta_suffices: bool
@@ -73,7 +71,6 @@ def check_guarantees(
         name: exact_beta(nu) if isinstance(penalties[name], Exact) else quadratic_beta(nu, epsilon)
         for name, nu in multipliers.items()
     }
-    gap = reference.value - point.objective
     penalized_gap = reference.value + point.value
     # With several constraints each may borrow what the others' penalties lose at most: max νR − βR² = ν²/4β.
     loans = {name: _loan(penalty, multipliers[name]) for name, penalty in penalties.items()}
@@ -85,13 +82,12 @@ def check_guarantees(
     violations = {name: max(point.constraints[name], 0.0) for name in penalties}
     gain = sum(multipliers[name] * violations[name] for name in penalties)
     return Guarantees(
-        epsilon=max(abs(gap), point.violation),
         guaranteed_epsilon=max(penalized_gap, most_gained, *bounds.values(), 0.0),
         thresholds=thresholds,
         beta_suffices=all(penalty.beta >= thresholds[name] for name, penalty in penalties.items()),
         penalized_gap=penalized_gap,
         violation_bounds=bounds,
-        bounds_hold=-gap <= gain + _TOLERANCE
+        bounds_hold=point.objective - reference.value <= gain + _TOLERANCE
         and all(violations[name] <= bounds[name] + _TOLERANCE for name in penalties),
     )
 

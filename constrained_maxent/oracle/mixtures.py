@@ -204,15 +204,12 @@ def _best_step(problem: Problem, occupancy: FloatArray, vertex: FloatArray) -> f
 
 def _merged(policies: list[FloatArray], weights: FloatArray) -> MixturePolicy:
     """Equal policies as one, those of weight 0 left out."""
-    shares: dict[bytes, float] = {}
-    tables: dict[bytes, FloatArray] = {}
+    tables = {policy.tobytes(): policy for policy, weight in zip(policies, weights, strict=True) if weight > 0.0}
+    shares = dict.fromkeys(tables, 0.0)
     for policy, weight in zip(policies, weights, strict=True):
         if weight > 0.0:
-            key = policy.tobytes()
-            shares[key] = shares.get(key, 0.0) + float(weight)
-            tables[key] = policy
-    total = sum(shares.values())
-    return MixturePolicy(np.array(list(tables.values())), np.array(list(shares.values())) / total)
+            shares[policy.tobytes()] += float(weight)
+    return MixturePolicy(np.array(list(tables.values())), np.array(list(shares.values())) / sum(shares.values()))
 
 
 def _problem_of(mdp: TabularMDP, objective: Functional, constraints: Mapping[str, Constraint]) -> Problem:

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import minimize
 
-from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.functionals import Functional
 from constrained_maxent.occupancy.weighting import Scale
 from constrained_maxent.oracle.exact_gradient import SoftmaxPoint, SoftmaxProblem
 from constrained_maxent.oracle.solution import Constraints, as_named
 from constrained_maxent.oracle.tabular import TabularMDP
+from constrained_maxent.oracle.theory.arithmetic import check_positive
 from constrained_maxent.penalties import AugmentedLagrangian
-from constrained_maxent.types import FloatArray
+from constrained_maxent.types import FloatArray, check_count
 
 _LONGEST_SEARCH = 2000
 _MOST_UPDATES = 30
@@ -83,12 +83,9 @@ def best_stationary(
     >>> [round(optimum.value, 3) for optimum in best_stationary(mdp, starts=2)]
     [1.284, 1.284]
     """
-    if starts < 1:
-        raise InvalidSetting(f"starts={starts!r} must be at least 1.")
-    if not 0.0 < tolerance < np.inf:
-        raise InvalidSetting(f"tolerance={tolerance!r} must be a finite number above 0.")
-    rng = np.random.default_rng(seed)
-    tables = rng.normal(size=(starts, *mdp.shape))
+    check_count("starts", starts)
+    check_positive(tolerance=tolerance)
+    tables = np.random.default_rng(seed).normal(size=(starts, *mdp.shape))
     found = [_search(mdp, objective, as_named(constraints), scale, theta, tolerance) for theta in tables]
     return tuple(sorted(found, key=lambda optimum: (not optimum.is_feasible, -optimum.value)))
 

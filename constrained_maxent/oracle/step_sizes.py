@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.oracle.theory.arithmetic import check_nonnegative, check_positive
 from constrained_maxent.types import FloatArray
 
 
@@ -59,9 +60,8 @@ class DiminishingStep(StepRule):
     power: float = 0.5
 
     def __post_init__(self) -> None:
-        _require_positive(eta=self.eta, delay=self.delay)
-        if not 0.0 <= self.power < np.inf:
-            raise InvalidSetting(f"power={self.power!r} must be a finite number of at least 0.")
+        check_positive(eta=self.eta, delay=self.delay)
+        check_nonnegative(power=self.power)
 
     def size(self, iteration: int, previous: float) -> float:
         return float(self.eta * (1.0 + iteration / self.delay) ** -self.power)
@@ -83,7 +83,7 @@ class BacktrackingStep(StepRule):
     decrease: float = 0.5
 
     def __post_init__(self) -> None:
-        _require_positive(first=self.first)
+        check_positive(first=self.first)
         if not 0.0 < self.decrease < 1.0:
             raise InvalidSetting(f"decrease={self.decrease!r} must lie between 0 and 1.")
 
@@ -119,9 +119,3 @@ def slope(at: Differentiable, radius: float) -> float:
     r"""Norm of the (sub-)gradient without what points out of the box :math:`[-R, R]`; 0 at a stationary point."""
     outwards = ((at.theta >= radius) & (at.gradient < 0.0)) | ((at.theta <= -radius) & (at.gradient > 0.0))
     return float(np.linalg.norm(np.where(outwards, 0.0, at.gradient)))
-
-
-def _require_positive(**values: float) -> None:
-    for name, value in values.items():
-        if not 0.0 < value < np.inf:
-            raise InvalidSetting(f"{name}={value!r} must be a finite number above 0.")

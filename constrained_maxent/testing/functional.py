@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.special import xlogy
 
 from constrained_maxent.errors import UnsupportedFunctional
-from constrained_maxent.functionals import ConicOccupancy, EngineTerm, Functional, Majorant
+from constrained_maxent.functionals import ConicOccupancy, EngineTerm, Functional
 from constrained_maxent.functionals.convex import scaled_curvature
 from constrained_maxent.testing.assertions import require
 from constrained_maxent.types import FloatArray, Measure, Points
@@ -207,21 +207,14 @@ def _check_majorant(exact: Functional, table: FloatArray, rng: Generator) -> Non
         bound = exact.majorant(factor, table, {})
         for _ in range(_TRIALS):
             other = table * rng.exponential(size=table.shape)
-            above, value = _bound_at(bound, other), factor * exact(other)
+            states, value = other.sum(axis=1), factor * exact(other)
+            above = bound.constant + float(np.sum(np.where(other > 0.0, bound.reward, 0.0) * other))
+            above -= bound.temperature * float(np.sum(xlogy(other, other)))
+            above -= bound.state_temperature * float(np.sum(xlogy(states, states)))
             require(
                 above >= value - 1e-9 * (1.0 + abs(value)),
                 f"majorant must be nowhere below {factor:g} times the value: it is {above:g} where that is {value:g}",
             )
-
-
-def _bound_at(bound: Majorant, table: FloatArray) -> float:
-    states = table.sum(axis=1)
-    return (
-        bound.constant
-        + float(np.sum(np.where(table > 0.0, bound.reward, 0.0) * table))
-        - bound.temperature * float(np.sum(xlogy(table, table)))
-        - bound.state_temperature * float(np.sum(xlogy(states, states)))
-    )
 
 
 def _require_close(first: float | FloatArray, second: float | FloatArray, message: str) -> None:

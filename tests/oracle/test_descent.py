@@ -17,7 +17,6 @@ from constrained_maxent.oracle import (
     BacktrackingStep,
     DescentResult,
     DiminishingStep,
-    History,
     SoftmaxProblem,
     Solution,
     TabularMDP,
@@ -25,6 +24,7 @@ from constrained_maxent.oracle import (
     proximal_point,
     solve,
 )
+from constrained_maxent.oracle.descent_result import History
 from constrained_maxent.oracle.theory import exact_beta, quadratic_beta
 from constrained_maxent.penalties import Exact, Lagrangian, Penalty, Quadratic
 
