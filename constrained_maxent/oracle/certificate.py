@@ -30,7 +30,6 @@ def certify(
     """Hold a policy against the global optimum.
 
     Args:
-        mdp: the MDP.
         policy: π(a|s), ``(n_states, n_actions)``; at finite horizon also time-dependent. Or a ``MixturePolicy``, whose
             occupancy is the mean of its policies'.
         best: the optimum, if it is solved already; it knows its problem, so the other arguments must not be given.

@@ -19,7 +19,6 @@ def plan(mdp: TabularMDP, reward: FloatArray, *, scale: Scale = "normalized") ->
     """A deterministic policy that maximizes ⟨r, λ⟩.
 
     Args:
-        mdp: the MDP.
         reward: ``(n_states, n_actions)``; -inf where a policy must not go. Entries of states that cannot be reached do
             not matter.
         scale: of λ.

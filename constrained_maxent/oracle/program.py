@@ -58,7 +58,6 @@ class OccupancyProgram:
     """Variables and flow constraints of an MDP, on the state-action pairs that can have mass.
 
     Attributes:
-        mdp: the MDP.
         scale: of λ.
         possible: pairs that can have mass, ``(n_steps, n_states, n_actions)``; one step at infinite horizon.
         cells: numbers ``s * n_actions + a`` of those that can at any time, ``(n_cells,)``.

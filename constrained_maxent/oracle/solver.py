@@ -41,7 +41,6 @@ def solve(
     no policy may leave the support of a divergence's reference, however small β of its penalty is.
 
     Args:
-        mdp: the MDP.
         objective: to be maximized, concave, such as ``0.1 * Entropy() + Reward()``; ``Entropy()`` if not given.
         constraints: F(λ) ≤ ``limit``, convex, by name, or in order (then named by kind and position).
         equalities: affine ones, F(λ) = ``limit``.

@@ -172,7 +172,6 @@ def density_radius(n_actions: int, epsilon: float) -> float:
     which softmax ignores, need half of it, :math:`R = \frac12\log((A-1)(2-\epsilon)/\epsilon)`.
 
     Args:
-        n_actions: A.
         epsilon: ε > 0. No two policies are further apart than 2; from 2(1−1/A) on the uniform policy is near enough.
 
     >>> round(density_radius(4, 0.1), 4)  # half of log 57
@@ -219,8 +218,6 @@ def inverse_lipschitz(n_actions: int, radius: float, *, initial_min: float) -> f
     for direct softmax hold :math:`\mu_\lambda` fixed, which for policies near deterministic ones it is not.
 
     Args:
-        n_actions: A.
-        radius: R ≥ 0.
         initial_min: smallest :math:`\mu_0(s)`, or any lower bound of the discounted visits
             :math:`\sum_t\gamma^t P(s_t=s)` of every state under every policy; at 0 the result is infinite.
     """

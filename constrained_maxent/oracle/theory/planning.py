@@ -25,8 +25,6 @@ class ProblemConstants:
 
     Args:
         discount: γ in (0, 1).
-        n_states: S.
-        n_actions: A.
         radius: R of the parameters; :func:`~constrained_maxent.oracle.theory.density_radius` gives one.
         initial_min: smallest :math:`\mu_0(s)`, or another lower bound of the discounted visits of every state under
             every policy; 0 if there is none, and then no finite number of iterations is guaranteed.
