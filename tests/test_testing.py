@@ -436,7 +436,7 @@ class TestCheckConstrainedEnv:
         check_constrained_env(env)
 
     def test_needs_a_tracker(self) -> None:
-        with pytest.raises(MissingTracker, match="wrap env = TrackOccupancy"):
+        with pytest.raises(MissingTracker, match="TrackOccupancy"):
             check_constrained_env(gym.make("FrozenLake-v1"))
 
     def test_says_when_no_batch_ends(self) -> None:

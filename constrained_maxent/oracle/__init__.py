@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from constrained_maxent.oracle.descent import descend, proximal_point
-from constrained_maxent.oracle.descent_result import DescentResult, Guarantees, History, check_guarantees
+from constrained_maxent.oracle.descent_result import DescentResult
 from constrained_maxent.oracle.exact_gradient import SoftmaxPoint, SoftmaxProblem
 from constrained_maxent.oracle.mixtures import FrankWolfeResult, MixturePolicy, frank_wolfe
 from constrained_maxent.oracle.planning import plan
@@ -14,7 +14,7 @@ from constrained_maxent.oracle.step_sizes import BacktrackingStep, ConstantStep,
 from constrained_maxent.oracle.tabular import TabularMDP
 
 if TYPE_CHECKING:
-    from constrained_maxent.oracle.certificate import certify, slater_margin
+    from constrained_maxent.oracle.certificate import certify
     from constrained_maxent.oracle.solver import solve
 
 __all__ = [
@@ -24,8 +24,6 @@ __all__ = [
     "DescentResult",
     "DiminishingStep",
     "FrankWolfeResult",
-    "Guarantees",
-    "History",
     "MixturePolicy",
     "SoftmaxPoint",
     "SoftmaxProblem",
@@ -35,17 +33,15 @@ __all__ = [
     "TabularMDP",
     "best_stationary",
     "certify",
-    "check_guarantees",
     "descend",
     "frank_wolfe",
     "plan",
     "proximal_point",
-    "slater_margin",
     "solve",
 ]
 
 # What needs the convex solver comes when it is asked for: CVXPY takes a second to import, and most runs solve nothing.
-_LATE = {"certify": "certificate", "slater_margin": "certificate", "solve": "solver"}
+_LATE = {"certify": "certificate", "solve": "solver"}
 
 
 def __getattr__(name: str) -> Any:

@@ -31,12 +31,13 @@ from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.functionals import Functional, Majorant
 from constrained_maxent.occupancy.weighting import Scale
 from constrained_maxent.oracle.planning import best_return
+from constrained_maxent.oracle.solution import FixedPenalty
 from constrained_maxent.oracle.tabular import TabularMDP
-from constrained_maxent.penalties import Exact, Penalty, Quadratic
+from constrained_maxent.penalties import Quadratic
 from constrained_maxent.types import FloatArray
 
 Subgradients = Mapping[int, FloatArray]
-"""Of a functional, in the variables that it and its parts defined; see :meth:`Functional.majorant`."""
+"""Subgradients in the variables that a functional and its parts defined; see :meth:`Functional.majorant`."""
 
 
 def lagrangian_majorant(
@@ -45,7 +46,7 @@ def lagrangian_majorant(
     multipliers: Mapping[str, float],
     occupancy: FloatArray,
     *,
-    penalties: Mapping[str, Penalty] | None = None,
+    penalties: Mapping[str, FixedPenalty] | None = None,
     subgradients: Mapping[str | None, Subgradients] | None = None,
 ) -> Majorant:
     r"""A majorant of the Lagrangian, from those of its functionals.
@@ -61,9 +62,6 @@ def lagrangian_majorant(
         occupancy: where the bound should be close, ``(n_states, n_actions)``.
         penalties: of the penalized constraints.
         subgradients: of the constraints by name, and of the objective by ``None``.
-
-    Raises:
-        InvalidSetting: a penalty that changes during training.
     """
     known = subgradients or {}
     bound = objective.majorant(1.0, occupancy, known.get(None, {}))
@@ -72,10 +70,8 @@ def lagrangian_majorant(
         penalty = (penalties or {}).get(name)
         if isinstance(penalty, Quadratic) and penalty.beta > 0.0:
             loan = nu**2 / (4.0 * penalty.beta)
-        elif isinstance(penalty, (Quadratic, Exact)):
-            nu = min(nu, penalty.beta)
         elif penalty is not None:
-            raise InvalidSetting(f"{type(penalty).__name__} changes during training: penalize by Quadratic or Exact.")
+            nu = min(nu, penalty.beta)
         bound = replace(bound, constant=bound.constant + loan + nu * functional.limit)
         if nu != 0.0:
             bound = bound + functional.majorant(-nu, occupancy, known.get(name, {}))
@@ -83,13 +79,7 @@ def lagrangian_majorant(
 
 
 def potential_bound(mdp: TabularMDP, bound: Majorant, potential: FloatArray, *, scale: Scale = "normalized") -> float:
-    """The bound of any potential V at infinite horizon.
-
-    Args:
-        mdp: the MDP, of infinite horizon.
-        bound: a majorant of the Lagrangian.
-        potential: V, ``(n_states,)``; entries of states that cannot be reached do not matter.
-        scale: of λ.
+    """The bound of any potential V, ``(n_states,)``, given a majorant of the Lagrangian.
 
     Raises:
         InvalidSetting: the horizon is finite.
@@ -105,13 +95,9 @@ def potential_bound(mdp: TabularMDP, bound: Majorant, potential: FloatArray, *, 
 
 
 def reward_bound(mdp: TabularMDP, bound: Majorant, reward: FloatArray, *, scale: Scale = "normalized") -> float:
-    """The bound of any reward y.
+    """The bound of any reward y, ``(n_states, n_actions)``, given a majorant of the Lagrangian.
 
-    Args:
-        mdp: the MDP.
-        bound: a majorant of the Lagrangian.
-        reward: y, ``(n_states, n_actions)``; -inf only where the majorant is -inf too.
-        scale: of λ.
+    The reward may be -inf only where the majorant is -inf too.
     """
     states = mdp.reachable
     added = np.where(bound.reward == -np.inf, 0.0, -reward)

@@ -13,7 +13,7 @@ from constrained_maxent.functionals import Functional
 from constrained_maxent.occupancy.weighting import Scale
 from constrained_maxent.oracle.mixtures import MixturePolicy, members
 from constrained_maxent.oracle.program import OccupancyProgram, exact_occupancy, run_solver
-from constrained_maxent.oracle.solution import Certificate, Constraints, ConvexProblem, Solution, convex_problem
+from constrained_maxent.oracle.solution import Certificate, Constraints, ConvexProblem, Solution
 from constrained_maxent.oracle.solver import solve
 from constrained_maxent.oracle.tabular import TabularMDP
 
@@ -30,18 +30,17 @@ def certify(
     """Hold a policy against the global optimum.
 
     Args:
-        mdp: the MDP.
         policy: π(a|s), ``(n_states, n_actions)``; at finite horizon also time-dependent. Or a ``MixturePolicy``, whose
             occupancy is the mean of its policies'.
-        best: the optimum, if it is solved already; it knows its problem, so nothing else is needed.
-        objective: ``Entropy()`` if neither it nor ``best`` is given.
+        best: the optimum, if it is solved already; it knows its problem, so the other arguments must not be given.
+        objective: F; ``Entropy()`` if not given.
         constraints: F(λ) ≤ ``limit``, by name or in order.
-        scale: of λ; ``"normalized"`` if neither it nor ``best`` is given.
+        scale: of λ; ``"normalized"`` if not given.
 
     Raises:
         InfeasibleProblem: no policy satisfies the constraints.
         InvalidMDP: the policy is none.
-        InvalidSetting: ``best`` belongs to another MDP or another problem, or to one with penalties.
+        InvalidSetting: ``best`` belongs to another MDP or to a problem with penalties, or is given beside a problem.
 
     >>> mdp = TabularMDP.from_arrays([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]], [1.0, 0.0], discount=0.5)
     >>> round(certify(mdp, [[0.5, 0.5], [0.5, 0.5]], solve(mdp)).gap, 3)
@@ -49,8 +48,10 @@ def certify(
     """
     if best is None:
         best = solve(mdp, objective, constraints or (), scale=scale or "normalized")
+    elif any(given is not None for given in (objective, constraints, scale)):
+        raise InvalidSetting("best knows its problem: give either it, or objective, constraints and scale.")
     else:
-        _require_same(mdp, best, objective, constraints, scale)
+        _require_optimum_of(mdp, best)
     problem = best.problem
     occupancy = np.zeros(mdp.shape)
     for weight, table in members(policy):
@@ -68,29 +69,17 @@ def certify(
         dual_bound=best.dual_bound,
         multipliers=best.multipliers,
         strong_duality=best.strong_duality,
-        slater_margin=_margin(mdp, problem),
+        slater_margin=slater_margin(mdp, problem),
         is_time_dependent=best.is_time_dependent,
     )
 
 
-def slater_margin(
-    mdp: TabularMDP, constraints: Constraints, *, equalities: Constraints = (), scale: Scale = "normalized"
-) -> float:
+def slater_margin(mdp: TabularMDP, problem: ConvexProblem) -> float:
     """The largest m for which some policy has all R ≤ -m; Slater's condition holds if it is above 0.
 
     It is infinite without inequalities, and -inf if no policy was found that holds the equalities and stays in the
     support of all divergences.
-
-    Args:
-        mdp: the MDP.
-        constraints: F(λ) ≤ ``limit``, by name or in order.
-        equalities: linear ones, F(λ) = ``limit``.
-        scale: of λ.
     """
-    return _margin(mdp, convex_problem(mdp, None, constraints, equalities, scale=scale))
-
-
-def _margin(mdp: TabularMDP, problem: ConvexProblem) -> float:
     if not problem.inequalities:
         return math.inf
     program = OccupancyProgram.of(mdp, problem.scale, problem.support(mdp))
@@ -107,34 +96,13 @@ def _margin(mdp: TabularMDP, problem: ConvexProblem) -> float:
     return float(margin.value) if margin.value is not None else -math.inf
 
 
-def _require_same(
-    mdp: TabularMDP,
-    best: Solution,
-    objective: Functional | None,
-    constraints: Constraints | None,
-    scale: Scale | None,
-) -> None:
-    """Raise ``InvalidSetting`` unless the optimum is one of this MDP, and of this problem as far as that is given."""
-    problem = best.problem
-    if problem.penalties:
+def _require_optimum_of(mdp: TabularMDP, best: Solution) -> None:
+    """Raise ``InvalidSetting`` unless this is the optimum of a constrained problem of this MDP."""
+    if best.problem.penalties:
         raise InvalidSetting("best has penalties: a certificate needs the optimum of the constrained problem itself.")
     if (
         best.occupancy.shape != mdp.shape
         or best.policy.shape[:-2] != (() if mdp.horizon is None else (mdp.horizon,))
-        or not np.allclose(mdp.occupancy(best.policy, scale=problem.scale), best.occupancy, rtol=1e-6, atol=1e-9)
+        or not np.allclose(mdp.occupancy(best.policy, scale=best.problem.scale), best.occupancy, rtol=1e-6, atol=1e-9)
     ):
         raise InvalidSetting("best is the optimum of another MDP.")
-    if scale is not None and scale != problem.scale:
-        raise InvalidSetting(f"best was solved at scale {problem.scale}, not {scale}.")
-    asked = convex_problem(mdp, objective, problem.inequalities if constraints is None else constraints)
-    if asked.inequalities.keys() != problem.inequalities.keys():
-        raise InvalidSetting(
-            f"best was solved with the constraints {', '.join(problem.inequalities) or 'none'}, "
-            f"not with {', '.join(asked.inequalities) or 'none'}."
-        )
-    residuals = asked.residuals(best.occupancy)
-    for name, residual in residuals.items():
-        if not np.isclose(residual, best.constraints[name], rtol=1e-9, atol=1e-12):
-            raise InvalidSetting(f"best was solved with another constraint {name}: at its optimum R is {residual:g}.")
-    if objective is not None and not np.isclose(asked.objective(best.occupancy), best.value, rtol=1e-9):
-        raise InvalidSetting("best was solved for another objective.")

@@ -16,16 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.oracle.descent_result import (
-    DescentResult,
-    History,
-    Status,
-    check_guarantees,
-    fixed_penalties,
-)
+from constrained_maxent.oracle.descent_result import DescentResult, History, Status, check_guarantees
 from constrained_maxent.oracle.exact_gradient import SoftmaxPoint, SoftmaxProblem
-from constrained_maxent.oracle.solution import Solution
+from constrained_maxent.oracle.solution import Solution, fixed_penalties
 from constrained_maxent.oracle.step_sizes import BacktrackingStep, DiminishingStep, StepRule, iterates, slope
+from constrained_maxent.oracle.theory.arithmetic import check_positive
 from constrained_maxent.penalties import Exact
 from constrained_maxent.types import FloatArray, as_array
 
@@ -110,7 +105,6 @@ def proximal_point(
     :math:`P(\theta_{k+1}) \le P(\theta_k)`.
 
     Args:
-        problem: P, with ``Quadratic`` or ``Exact`` penalties.
         rho: :math:`\hat\rho > 0` [nats].
         steps: of the inner solver; by default a line search, and :math:`4/(\hat\rho(t+2))` (the sub-gradient method
             for strongly convex functions) if any penalty is ``Exact``.
@@ -119,41 +113,27 @@ def proximal_point(
         inner_tolerance: :math:`\epsilon_{in}` [nats].
         tolerance: stop where :math:`\hat\rho\|\theta_{k+1}-\theta_k\|`, the norm of the gradient of the Moreau
             envelope, is at most this and the inner problem is solved.
-        radius, start, reference, epsilon: as in :func:`descend`.
-
-    Raises:
-        InvalidSetting, InvalidData: as :func:`descend`.
+        problem, radius, start, reference, epsilon: as in :func:`descend`, whose errors it has too.
     """
-    if not 0.0 < rho < np.inf:
-        raise InvalidSetting(f"rho={rho!r} must be a finite number above 0.")
+    check_positive(rho=rho)
     if steps is None:
         steps = BacktrackingStep() if _is_smooth(problem) else DiminishingStep(2.0 / rho, delay=2.0, power=1.0)
-    _check(
-        problem,
-        steps,
-        radius,
-        reference,
-        iterations=iterations,
-        inner_iterations=inner_iterations,
-        inner_tolerance=inner_tolerance,
-        tolerance=tolerance,
-    )
+    _check(problem, steps, radius, reference, iterations=iterations, tolerance=tolerance)
+    _check_numbers(inner_iterations=inner_iterations, inner_tolerance=inner_tolerance)
     run = _Run(problem, reference, epsilon)
     center = run.evaluate(_start(problem, start, radius))
     run.record(center)
     status: Status = "exhausted"
-    solved: list[bool] = []
     for _ in range(iterations):
         lifted = partial(_lift, run.evaluate, center=center.theta, rho=rho)
         inner, is_solved = _lowest(lifted, center, steps, radius, inner_iterations, np.sqrt(rho * inner_tolerance))
         moved = rho * float(np.linalg.norm(inner.theta - center.theta))
         center = inner.point
         run.record(center)
-        solved.append(is_solved)
         if is_solved and moved <= tolerance:
             status = "stationary"
             break
-    return run.result(status, float(np.mean(solved)) if solved else 1.0)
+    return run.result(status)
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +175,7 @@ def _lowest(
 
 
 class _Run:
-    """Counts and times evaluations, and keeps the figures of every iterate and the whole of the last."""
+    """Evaluations counted and timed, the figures of every iterate, and the whole of the last."""
 
     def __init__(self, problem: SoftmaxProblem, reference: Solution | None, epsilon: float) -> None:
         self._problem, self._reference, self._epsilon = problem, reference, epsilon
@@ -213,7 +193,7 @@ class _Run:
         self._rows.append((self._evaluations, seconds, point.objective, point.penalty, *residuals))
         self._last = point
 
-    def result(self, status: Status, inner_solved: float = 1.0) -> DescentResult:
+    def result(self, status: Status) -> DescentResult:
         evaluations, seconds, objective, penalty, *residuals = np.array(self._rows).T
         reference = self._reference
         guarantees = None
@@ -227,7 +207,7 @@ class _Run:
             seconds=seconds,
             optimum=None if reference is None else reference.value,
         )
-        return DescentResult(status, self._last, history, inner_solved, guarantees)
+        return DescentResult(status, self._last, history, guarantees)
 
 
 def _is_smooth(problem: SoftmaxProblem) -> bool:
@@ -243,19 +223,12 @@ def _check(
     problem: SoftmaxProblem, steps: StepRule, radius: float, reference: Solution | None, **numbers: float
 ) -> None:
     if isinstance(steps, BacktrackingStep) and not _is_smooth(problem):
-        raise InvalidSetting(
-            "A line search gets stuck at the kink of an exact penalty: take ConstantStep or DiminishingStep."
-        )
+        raise InvalidSetting("A line search gets stuck at the kink of an exact penalty: take DiminishingStep.")
     if not radius > 0.0:
         raise InvalidSetting(f"radius={radius!r} must be above 0.")
-    for name, number in numbers.items():
-        if not 0.0 <= number < np.inf:
-            raise InvalidSetting(f"{name}={number!r} must be a finite number of at least 0.")
-    if reference is not None:
-        _check_reference(problem, reference)
-
-
-def _check_reference(problem: SoftmaxProblem, reference: Solution) -> None:
+    _check_numbers(**numbers)
+    if reference is None:
+        return
     if reference.constraints.keys() != problem.penalties.keys():
         raise InvalidSetting(
             f"The reference was solved with the constraints {', '.join(reference.constraints) or 'none'}, "
@@ -267,3 +240,9 @@ def _check_reference(problem: SoftmaxProblem, reference: Solution) -> None:
         raise InvalidSetting("The reference has equality constraints, which no penalty here is for.")
     if reference.problem.scale != problem.scale:
         raise InvalidSetting(f"The reference is at scale {reference.problem.scale}, the problem at {problem.scale}.")
+
+
+def _check_numbers(**numbers: float) -> None:
+    for name, number in numbers.items():
+        if not 0.0 <= number < np.inf:
+            raise InvalidSetting(f"{name}={number!r} must be a finite number of at least 0.")

@@ -17,9 +17,9 @@ import numpy as np
 
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.oracle.exact_gradient import SoftmaxPoint
-from constrained_maxent.oracle.solution import Solution
+from constrained_maxent.oracle.solution import FixedPenalty, Solution
 from constrained_maxent.oracle.theory import exact_beta, exact_violation, quadratic_beta, quadratic_violation
-from constrained_maxent.penalties import Exact, Penalty, Quadratic
+from constrained_maxent.penalties import Exact, Quadratic
 from constrained_maxent.types import FloatArray, IntArray
 
 Status = Literal["stationary", "stalled", "exhausted"]
@@ -27,36 +27,16 @@ Status = Literal["stationary", "stalled", "exhausted"]
 # The reference is the answer of a solver: what is compared with it agrees within its tolerance.
 _TOLERANCE = 1e-6
 
-FixedPenalty = Quadratic | Exact
-"""The penalties that the theorems are about: they do not change during training."""
-
-
-def fixed_penalties(penalties: Mapping[str, Penalty]) -> dict[str, FixedPenalty]:
-    """The same penalties.
-
-    Raises:
-        InvalidSetting: one of them is neither ``Quadratic`` nor ``Exact``.
-    """
-    fixed: dict[str, FixedPenalty] = {}
-    for name, penalty in penalties.items():
-        if not isinstance(penalty, (Quadratic, Exact)):
-            raise InvalidSetting(f"{name} is penalized by {type(penalty).__name__}: take Quadratic or Exact.")
-        fixed[name] = penalty
-    return fixed
-
 
 @dataclass(frozen=True)
 class Guarantees:
     r"""Which of the paper's guarantees hold for a policy.
 
     Attributes:
-        epsilon: the smallest ε for which the policy is (ε, ε)-optimal, :math:`|F^*-F| \le \epsilon` and
-            :math:`[R]_+ \le \epsilon`, as measured.
-        guaranteed_epsilon: the ε that Δ alone guarantees, through the bounds below.
-        strong_duality: whether optimum and dual bound of the reference agree within 1e-4 relative.
-        multipliers: ν* by name.
+        guaranteed_epsilon: the ε for which Δ alone guarantees (ε, ε)-optimality, :math:`|F^*-F| \le \epsilon` and
+            :math:`[R]_+ \le \epsilon`, through the bounds below.
         thresholds: β from which on Theorem ``thm:MainResultPPPMExactPenaltyConvergenceGuarantee`` or
-            ``…QuadraticPenalty…`` speaks, by name: ν*+1 for an exact penalty (2ν*+2 in the paper's β/2 convention),
+            ``…QuadraticPenalty…`` speaks, by name: ν*+1 for an exact penalty,
             β(ε) for a quadratic one.
         beta_suffices: whether every β reaches its threshold.
         penalized_gap: Δ; it may be negative where β is small.
@@ -67,10 +47,7 @@ class Guarantees:
             ``lemma:AppendixTranslatePenaltyGuaranteeToFuncGapConstrViol``). False contradicts the reference.
     """
 
-    epsilon: float
     guaranteed_epsilon: float
-    strong_duality: bool
-    multipliers: Mapping[str, float]
     thresholds: Mapping[str, float]
     beta_suffices: bool
     penalized_gap: float
@@ -85,20 +62,15 @@ def check_guarantees(
     *,
     epsilon: float = 1e-3,
 ) -> Guarantees:
-    """Hold a policy against the theorems.
+    """Hold a policy against the theorems, given the constrained optimum and the penalties of its constraints.
 
-    Args:
-        point: the penalized problem at the policy.
-        penalties: by name of the constraint.
-        reference: the constrained optimum, with its multipliers.
-        epsilon: ε for which the threshold of a quadratic β is asked.
-
-    Raises:
-        InvalidSetting: ε not above 0.
+    Thresholds of quadratic penalties are those for an accuracy of ``epsilon``: ``InvalidSetting`` unless above 0.
     """
     multipliers = {name: max(reference.multipliers[name], 0.0) for name in penalties}
-    thresholds = {name: _threshold(penalty, multipliers[name], epsilon) for name, penalty in penalties.items()}
-    gap = reference.value - point.objective
+    thresholds = {
+        name: exact_beta(nu) if isinstance(penalties[name], Exact) else quadratic_beta(nu, epsilon)
+        for name, nu in multipliers.items()
+    }
     penalized_gap = reference.value + point.value
     # With several constraints each may borrow what the others' penalties lose at most: max νR − βR² = ν²/4β.
     loans = {name: _loan(penalty, multipliers[name]) for name, penalty in penalties.items()}
@@ -110,21 +82,14 @@ def check_guarantees(
     violations = {name: max(point.constraints[name], 0.0) for name in penalties}
     gain = sum(multipliers[name] * violations[name] for name in penalties)
     return Guarantees(
-        epsilon=max(abs(gap), point.violation),
         guaranteed_epsilon=max(penalized_gap, most_gained, *bounds.values(), 0.0),
-        strong_duality=reference.strong_duality,
-        multipliers=multipliers,
         thresholds=thresholds,
         beta_suffices=all(penalty.beta >= thresholds[name] for name, penalty in penalties.items()),
         penalized_gap=penalized_gap,
         violation_bounds=bounds,
-        bounds_hold=-gap <= gain + _TOLERANCE
+        bounds_hold=point.objective - reference.value <= gain + _TOLERANCE
         and all(violations[name] <= bounds[name] + _TOLERANCE for name in penalties),
     )
-
-
-def _threshold(penalty: FixedPenalty, multiplier: float, epsilon: float) -> float:
-    return exact_beta(multiplier) if isinstance(penalty, Exact) else quadratic_beta(multiplier, epsilon)
 
 
 def _loan(penalty: FixedPenalty, multiplier: float) -> float:
@@ -146,7 +111,7 @@ def _violation_bound(gap: float, penalty: FixedPenalty, multiplier: float) -> fl
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """What every iterate was, the start included: arrays ``(n_iterates,)``.
+    """The figures of every iterate, the start included: arrays ``(n_iterates,)``.
 
     Attributes:
         objective: F, to be maximized.
@@ -177,11 +142,7 @@ class History:
 
     @property
     def gap(self) -> FloatArray:
-        """F* − F, negative where an iterate gains by violating.
-
-        Raises:
-            InvalidSetting: there was no reference.
-        """
+        """F* − F, negative where an iterate gains by violating; ``InvalidSetting`` if there was no reference."""
         if self.optimum is None:
             raise InvalidSetting("A gap needs the optimum: give reference=solve(...) to the method.")
         return self.optimum - self.objective
@@ -189,11 +150,7 @@ class History:
     def reached(self, epsilon: float) -> int | None:
         """The iteration from which on, up to the last, :math:`|F^*-F|` and all :math:`[R]_+` stay within ε.
 
-        Returns:
-            The index of that iterate, or ``None`` if the last one is not within ε.
-
-        Raises:
-            InvalidSetting: there was no reference.
+        It is ``None`` if the last iterate is not within ε; ``InvalidSetting`` is raised if there was no reference.
         """
         outside = np.flatnonzero((np.abs(self.gap) > epsilon) | (self.violation > epsilon))
         first = int(outside[-1]) + 1 if outside.size else 0
@@ -209,20 +166,13 @@ class DescentResult:
             ``"exhausted"``: all iterations were made.
         last: the problem at the last iterate, with its policy.
         history: of all (outer) iterates.
-        inner_solved: share of the inner problems that were solved to their tolerance; 1 without inner problems.
         guarantees: which of the paper's guarantees hold; ``None`` without reference.
     """
 
     status: Status
     last: SoftmaxPoint
     history: History
-    inner_solved: float
     guarantees: Guarantees | None
-
-    @property
-    def policy(self) -> FloatArray:
-        """π of the last iterate, ``(n_states, n_actions)``."""
-        return self.last.policy
 
     @property
     def iterations(self) -> int:

@@ -57,7 +57,8 @@ class SoftmaxPoint:
     @property
     def policy(self) -> FloatArray:
         """π(a|s), ``(n_states, n_actions)``."""
-        return softmax_policy(self.theta)
+        policy: FloatArray = softmax(self.theta, axis=-1)
+        return policy
 
     @property
     def violation(self) -> float:
@@ -126,34 +127,22 @@ class SoftmaxProblem:
         if table.shape != self.shape:
             raise InvalidData(f"theta has shape {table.shape}, expected (n_states, n_actions) = {self.shape}.")
         require_finite("theta", table)
-        policy = softmax_policy(table)
+        policy: FloatArray = softmax(table, axis=-1)
         occupancy = np.maximum(self.mdp.occupancy(policy, scale=self.scale), _LEAST_MASS)
         evaluation = self._problem.evaluate(occupancy)
         parts = self._problem.reward_function(occupancy, evaluation).at_cells(self._cells, {})
         reward = np.sum(list(parts.values()), axis=0).reshape(self.shape)
         by_policy = self.mdp.policy_gradient(policy, reward, scale=self.scale)
+        mean = np.sum(policy * by_policy, axis=-1, keepdims=True)
         assert evaluation.objective is not None
         return SoftmaxPoint(
             theta=table,
             value=evaluation.penalty - evaluation.objective,
-            gradient=-softmax_chain_rule(policy, by_policy),
+            gradient=-(policy * (by_policy - mean)),
             objective=evaluation.objective,
             constraints=evaluation.constraints,
             penalty=evaluation.penalty,
         )
-
-
-def softmax_policy(theta: FloatArray) -> FloatArray:
-    r""":math:`\pi_\theta(a|s) = e^{\theta_{s,a}} / \sum_b e^{\theta_{s,b}}`."""
-    policy: FloatArray = softmax(theta, axis=-1)
-    return policy
-
-
-def softmax_chain_rule(policy: FloatArray, by_policy: FloatArray) -> FloatArray:
-    r"""From derivatives in :math:`\pi(a|s)`, taken as independent, to those in :math:`\theta_{s,a}`."""
-    mean = np.sum(policy * by_policy, axis=-1, keepdims=True)
-    gradient: FloatArray = policy * (by_policy - mean)
-    return gradient
 
 
 def _by_name(

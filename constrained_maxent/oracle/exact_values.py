@@ -38,16 +38,16 @@ def policy_gradient(
         factors = _factorise(transition, policy, weighting.discount)
         value = _discounted_values(factors, policy, reward)
         visits = weighting.constant * _discounted_visits(initial, factors)
-        gradient: FloatArray = visits[:, None] * (reward + weighting.discount * _expected(transition, value))
+        gradient: FloatArray = visits[:, None] * (reward + weighting.discount * expected(transition, value))
         return gradient
 
     pi_t = _over_time(policy, weighting.horizon)
     rho_t = list(_state_distributions(transition, initial, pi_t))
     gradient_t = np.empty_like(pi_t)
-    # Weights stand inside the values here, w_t Q_t = w_t r + T w_{t+1} V_{t+1}: no weight is divided by another.
+    # Weights stand inside the values, w_t Q_t = w_t r + T w_{t+1} V_{t+1}: none is divided by another.
     value = np.zeros(initial.size)
     for t, weight in reversed(list(enumerate(weighting.weights(np.arange(weighting.horizon))))):
-        action_value = weight * reward + _expected(transition, value)
+        action_value = weight * reward + expected(transition, value)
         gradient_t[t] = rho_t[t][:, None] * action_value
         value = (pi_t[t] * action_value).sum(axis=1)
     return gradient_t if policy.ndim == 3 else gradient_t.sum(axis=0)
@@ -62,10 +62,10 @@ def _over_time(policy: FloatArray, horizon: int) -> FloatArray:
     return np.broadcast_to(policy, (horizon, *policy.shape[-2:]))
 
 
-def _expected(transition: csr_array, value: FloatArray) -> FloatArray:
+def expected(transition: csr_array, value: FloatArray) -> FloatArray:
     """Expectation of a value of the next state, 0 where the episode ends: ``(n_states, n_actions)``."""
-    expected: FloatArray = (transition @ value).reshape(value.size, -1)
-    return expected
+    result: FloatArray = (transition @ value).reshape(value.size, -1)
+    return result
 
 
 def _state_distributions(transition: csr_array, initial: FloatArray, pi_t: FloatArray) -> Iterator[FloatArray]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.random import Generator
@@ -28,8 +27,6 @@ from constrained_maxent.oracle.tabular import TabularMDP
 from constrained_maxent.penalties import Quadratic
 from constrained_maxent.problem import Constraint, Problem
 from constrained_maxent.types import FloatArray, as_array, check_count, is_number, require_finite
-
-FrankWolfeSteps = Literal["line-search", "open-loop"]
 
 _TOLERANCE = 1e-6
 _LINE_SEARCH_STEPS = 50
@@ -52,15 +49,12 @@ class MixturePolicy:
 
     >>> left, right = [[1.0, 0.0]], [[0.0, 1.0]]
     >>> mixture = MixturePolicy([left, right], [0.5, 0.5])
-    >>> episode = mixture.start_episode(np.random.default_rng(0))
-    >>> len({episode.act(0) for _ in range(100)})  # one action for a whole episode
-    1
+    >>> mixture.draw(np.random.default_rng(0)).tolist()  # what acts until the episode ends
+    [[0.0, 1.0]]
     """
 
     policies: tuple[FloatArray, ...]
     weights: FloatArray
-
-    is_single_policy: ClassVar[bool] = False
 
     def __init__(self, policies: ArrayLike, weights: ArrayLike) -> None:
         tables = as_array("policies", policies, np.float64)
@@ -83,41 +77,8 @@ class MixturePolicy:
         return len(self.policies)
 
     def draw(self, rng: Generator) -> FloatArray:
-        """The policy of one episode: a table as given."""
+        """Draw the policy of one episode, a table as it was given."""
         return self.policies[int(rng.choice(len(self.policies), p=self.weights / self.weights.sum()))]
-
-    def start_episode(self, rng: Generator) -> EpisodePolicy:
-        """What acts in one episode of any environment with these states and actions; call it after each reset."""
-        return EpisodePolicy(self.draw(rng), rng)
-
-
-class EpisodePolicy:
-    """A policy table that takes actions, from time 0 on.
-
-    Args:
-        policy: ``(n_states, n_actions)``, or ``(horizon, n_states, n_actions)``.
-        rng: for the actions.
-    """
-
-    def __init__(self, policy: FloatArray, rng: Generator) -> None:
-        self._policy, self._rng, self._time = policy, rng, 0
-
-    def act(self, state: int) -> int:
-        """The action of the next time step.
-
-        Raises:
-            InvalidSetting: the policy is one per time step, and the episode is longer.
-        """
-        table = self._policy
-        if table.ndim == 3:
-            if self._time >= len(table):
-                raise InvalidSetting(
-                    f"The policy has {len(table)} time steps, the episode is longer: call start_episode after each "
-                    "reset, and end episodes at the MDP's horizon."
-                )
-            table = table[self._time]
-        self._time += 1
-        return int(self._rng.choice(table.shape[1], p=table[int(state)] / table[int(state)].sum()))
 
 
 def members(policy: ArrayLike | MixturePolicy) -> Iterator[tuple[float, FloatArray]]:
@@ -135,9 +96,9 @@ def members(policy: ArrayLike | MixturePolicy) -> Iterator[tuple[float, FloatArr
         yield float(weight), table
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class FrankWolfeResult:
-    """What came out.
+    """A mixture of policies, and what it reaches.
 
     Attributes:
         mixture: the policies and their weights.
@@ -153,12 +114,6 @@ class FrankWolfeResult:
     constraints: Mapping[str, float]
     gaps: FloatArray
 
-    def __repr__(self) -> str:
-        return (
-            f"FrankWolfeResult(a mixture of {len(self.mixture)} policies, objective {self.objective:.4f}, "
-            f"gap {self.gaps[-1]:.2g})"
-        )
-
 
 def frank_wolfe(
     mdp: TabularMDP,
@@ -168,7 +123,6 @@ def frank_wolfe(
     scale: Scale = "normalized",
     iterations: int = 500,
     tolerance: float = 0.0,
-    steps: FrankWolfeSteps = "line-search",
 ) -> FrankWolfeResult:
     r"""Frank–Wolfe from the uniform policy, on a finite MDP that is known.
 
@@ -182,7 +136,6 @@ def frank_wolfe(
         scale: of λ; limits and β are in its units.
         iterations: at most, at least 1.
         tolerance: stop where the gap is at most this [nats].
-        steps: the best step on the line, or :math:`\eta_k = 2/(k+2)`.
 
     Raises:
         InvalidSetting: a number out of range, something else than an MDP or a constraint, another penalty, or a
@@ -191,8 +144,9 @@ def frank_wolfe(
         MissingCost: a cost or reward that is observed step by step has no table here.
 
     >>> mdp = TabularMDP.from_arrays([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]], [1.0, 0.0], discount=0.5)
-    >>> frank_wolfe(mdp, iterations=100)  # the optimum is 1.284
-    FrankWolfeResult(a mixture of 3 policies, objective 1.2839, gap 0)
+    >>> result = frank_wolfe(mdp, iterations=100)  # the optimum is 1.284
+    >>> len(result.mixture), round(result.objective, 4)
+    (3, 1.2839)
     """
     if not isinstance(mdp, TabularMDP):
         raise InvalidSetting(
@@ -202,8 +156,6 @@ def frank_wolfe(
     check_count("iterations", iterations)
     if not (is_number(tolerance) and 0.0 <= tolerance < math.inf):
         raise InvalidSetting(f"tolerance={tolerance!r} must be a finite number of at least 0.")
-    if steps not in get_args(FrankWolfeSteps):
-        raise InvalidSetting(f"steps={steps!r} must be one of {', '.join(get_args(FrankWolfeSteps))}.")
     problem = _problem_of(mdp, Entropy() if objective is None else objective, constraints or {})
 
     shape = mdp.shape if mdp.horizon is None else (mdp.horizon, *mdp.shape)
@@ -211,14 +163,14 @@ def frank_wolfe(
     policies, weights = [uniform], np.ones(1)
     occupancy = mdp.occupancy(uniform, scale=scale)
     gaps: list[float] = []
-    for k in range(iterations):
+    for _ in range(iterations):
         slope = _slope(problem, occupancy)
         policy = plan(mdp, slope, scale=scale)
         vertex = mdp.occupancy(policy, scale=scale)
         gaps.append(max(float((slope * (vertex - occupancy)).sum()), 0.0))  # below 0 by rounding only
         if gaps[-1] <= tolerance:
             break
-        step = _best_step(problem, occupancy, vertex) if steps == "line-search" else 2.0 / (k + 2.0)
+        step = _best_step(problem, occupancy, vertex)
         weights = np.append((1.0 - step) * weights, step)
         policies.append(policy)
         occupancy = (1.0 - step) * occupancy + step * vertex
@@ -239,7 +191,7 @@ def _slope(problem: Problem, occupancy: FloatArray) -> FloatArray:
 
 
 def _best_step(problem: Problem, occupancy: FloatArray, vertex: FloatArray) -> float:
-    """The highest point of f between the two, by bisection on its slope, which falls: 0 if it does from the start."""
+    """The highest point of f between the two, by bisection on its slope, which falls."""
     low, high, towards = 0.0, 1.0, vertex - occupancy
     for _ in range(_LINE_SEARCH_STEPS):
         middle = (low + high) / 2.0
@@ -252,15 +204,12 @@ def _best_step(problem: Problem, occupancy: FloatArray, vertex: FloatArray) -> f
 
 def _merged(policies: list[FloatArray], weights: FloatArray) -> MixturePolicy:
     """Equal policies as one, those of weight 0 left out."""
-    shares: dict[bytes, float] = {}
-    tables: dict[bytes, FloatArray] = {}
+    tables = {policy.tobytes(): policy for policy, weight in zip(policies, weights, strict=True) if weight > 0.0}
+    shares = dict.fromkeys(tables, 0.0)
     for policy, weight in zip(policies, weights, strict=True):
         if weight > 0.0:
-            key = policy.tobytes()
-            shares[key] = shares.get(key, 0.0) + float(weight)
-            tables[key] = policy
-    total = sum(shares.values())
-    return MixturePolicy(np.array(list(tables.values())), np.array(list(shares.values())) / total)
+            shares[policy.tobytes()] += float(weight)
+    return MixturePolicy(np.array(list(tables.values())), np.array(list(shares.values())) / sum(shares.values()))
 
 
 def _problem_of(mdp: TabularMDP, objective: Functional, constraints: Mapping[str, Constraint]) -> Problem:

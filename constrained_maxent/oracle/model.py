@@ -9,13 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array, csr_array
 
 from constrained_maxent.errors import InvalidMDP, NonFiniteValue
-from constrained_maxent.types import FloatArray, as_array
+from constrained_maxent.types import FloatArray, as_array, require_finite
 
 MODEL_TOLERANCE = 1e-9
-"""How far from 1 the sum of a distribution of the model may be."""
+"""The sums of distributions of the model may be this far from 1."""
 
 POLICY_TOLERANCE = 1e-6
-"""How far from 1 a row of a policy may sum: many come out of float32 networks, whose softmax is no closer."""
+"""Rows of a policy may sum to this far from 1: many come out of float32 networks, whose softmax is no closer."""
 
 
 def canonical(matrix: Any) -> csr_array:
@@ -26,17 +26,8 @@ def canonical(matrix: Any) -> csr_array:
     return copy
 
 
-def buffers(matrix: csr_array) -> tuple[NDArray[Any], ...]:
-    """The arrays that a sparse matrix consists of."""
-    return matrix.data, matrix.indices, matrix.indptr
-
-
 def states_and_actions(transition: csr_array, initial: FloatArray) -> tuple[int, int]:
-    """How many there are of both.
-
-    Raises:
-        InvalidMDP: the shapes belong to no MDP.
-    """
+    """The numbers of states and actions; ``InvalidMDP`` is raised if the shapes belong to no MDP."""
     rows, n_states = map(int, transition.shape)
     if initial.shape != (n_states,):
         raise InvalidMDP(f"initial has shape {initial.shape}, but transition leads to {n_states} states.")
@@ -46,18 +37,7 @@ def states_and_actions(transition: csr_array, initial: FloatArray) -> tuple[int,
 
 
 def require_distributions(what: str, probabilities: FloatArray, totals: FloatArray, tolerance: float) -> None:
-    """Refuse what is no distribution.
-
-    Args:
-        what: name of the array, for the message.
-        probabilities: all entries, of any shape.
-        totals: their sums, one per distribution.
-        tolerance: how far these may be from 1.
-
-    Raises:
-        NonFiniteValue: an entry is NaN or infinite.
-        InvalidMDP: an entry is negative, or a sum is not 1.
-    """
+    """Refuse entries that are no probabilities, and sums of them, one per distribution, that are not 1."""
     if not np.isfinite(probabilities).all():
         raise NonFiniteValue(f"{what} has a probability that is NaN or infinite.")
     if (probabilities < 0.0).any():
@@ -69,17 +49,7 @@ def require_distributions(what: str, probabilities: FloatArray, totals: FloatArr
 
 
 def require_policy(policy: ArrayLike, shape: tuple[int, int], horizon: int | None) -> FloatArray:
-    """A policy of an MDP as float64, stationary or, at finite horizon, one per time step.
-
-    Args:
-        policy: π(a|s).
-        shape: ``(n_states, n_actions)``.
-        horizon: of the MDP [steps].
-
-    Raises:
-        InvalidMDP: the policy has another shape, a negative entry, or a row that does not sum to 1.
-        NonFiniteValue: it has an entry that is NaN or infinite.
-    """
+    """A policy of an MDP as float64, stationary or, at finite horizon, one per time step."""
     table = as_array("policy", policy, np.float64)
     shapes = [shape] if horizon is None else [shape, (horizon, *shape)]
     if table.shape not in shapes:
@@ -89,17 +59,11 @@ def require_policy(policy: ArrayLike, shape: tuple[int, int], horizon: int | Non
 
 
 def require_reward(reward: ArrayLike, shape: tuple[int, int]) -> FloatArray:
-    """A reward of each state-action pair of an MDP, as float64.
-
-    Raises:
-        InvalidMDP: the reward has another shape than ``(n_states, n_actions)``.
-        NonFiniteValue: it has an entry that is NaN or infinite.
-    """
+    """A reward of each state-action pair of an MDP, as float64 ``(n_states, n_actions)``."""
     table = as_array("reward", reward, np.float64)
     if table.shape != shape:
         raise InvalidMDP(f"reward has shape {table.shape}, expected (n_states, n_actions) = {shape}.")
-    if not np.isfinite(table).all():
-        raise NonFiniteValue("reward has an entry that is NaN or infinite.")
+    require_finite("reward", table)
     return table
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from constrained_maxent.errors import NonFiniteValue
 from constrained_maxent.occupancy.weighting import Scale
+from constrained_maxent.oracle import exact_values
 from constrained_maxent.oracle.tabular import TabularMDP
 from constrained_maxent.types import FloatArray, IntArray
 
@@ -18,7 +19,6 @@ def plan(mdp: TabularMDP, reward: FloatArray, *, scale: Scale = "normalized") ->
     """A deterministic policy that maximizes ⟨r, λ⟩.
 
     Args:
-        mdp: the MDP.
         reward: ``(n_states, n_actions)``; -inf where a policy must not go. Entries of states that cannot be reached do
             not matter.
         scale: of λ.
@@ -30,13 +30,12 @@ def plan(mdp: TabularMDP, reward: FloatArray, *, scale: Scale = "normalized") ->
         NonFiniteValue: a reward is NaN or +inf.
     """
     reward = _checked(mdp, reward)
-    one_hot = np.eye(mdp.n_actions)
     if mdp.horizon is None:
         actions = _policy_iteration(mdp, reward)[0]
     else:
         greedy = [action_values.argmax(axis=1) for action_values in _backwards(mdp, reward, scale)]
         actions = np.array(greedy[::-1])
-    policy: FloatArray = one_hot[actions]
+    policy: FloatArray = np.eye(mdp.n_actions)[actions]
     return policy
 
 
@@ -46,11 +45,7 @@ def best_return(mdp: TabularMDP, reward: FloatArray, *, scale: Scale = "normaliz
     At infinite horizon policy iteration gives *V*, and what Bellman's equation misses,
     :math:`\delta = \max(r + \gamma T V - V)`, is added: :math:`V + \delta/(1-\gamma)` is an upper bound for any *V*.
 
-    Args:
-        mdp, reward, scale: as in :func:`plan`.
-
-    Raises:
-        NonFiniteValue: a reward is NaN or +inf.
+    Arguments and errors are those of :func:`plan`.
     """
     reward = _checked(mdp, reward)
     if mdp.horizon is not None:
@@ -69,18 +64,13 @@ def _checked(mdp: TabularMDP, reward: FloatArray) -> FloatArray:
     return reward
 
 
-def _expected(mdp: TabularMDP, value: FloatArray) -> FloatArray:
-    result: FloatArray = (mdp.transition @ value).reshape(mdp.shape)
-    return result
-
-
 def _backwards(mdp: TabularMDP, reward: FloatArray, scale: Scale) -> Iterator[FloatArray]:
     """Values of all actions, from the last time step to the first."""
     assert mdp.horizon is not None
     value = np.zeros(mdp.n_states)
-    # Weights stand inside the values, w_t Q_t = w_t r + T w_{t+1} V_{t+1}: none is divided by another.
+    # Weights stand inside the values, as in exact_values.policy_gradient.
     for weight in mdp.weighting(scale).weights(np.arange(mdp.horizon))[::-1]:
-        action_values = weight * reward + _expected(mdp, value)
+        action_values = weight * reward + exact_values.expected(mdp.transition, value)
         yield action_values
         value = action_values.max(axis=1)
 
@@ -96,8 +86,10 @@ def _policy_iteration(mdp: TabularMDP, reward: FloatArray) -> tuple[IntArray, Fl
     for _ in range(_MAX_IMPROVEMENTS):
         policy = np.zeros_like(reward)
         policy[states, greedy] = 1.0
-        value = mdp.state_values(policy, reward)
-        action_values = np.where(forbidden, -np.inf, reward + mdp.discount * _expected(mdp, value))
+        value = exact_values.state_values(mdp.transition, policy, reward, mdp.discount)
+        action_values = np.where(
+            forbidden, -np.inf, reward + mdp.discount * exact_values.expected(mdp.transition, value)
+        )
         kept = action_values[states, greedy]
         # Among equals the old action stays: rounding must not make policies take turns.
         better = action_values.max(axis=1) > kept + 1e-12 * (1.0 + np.abs(kept))

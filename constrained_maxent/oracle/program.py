@@ -58,7 +58,6 @@ class OccupancyProgram:
     """Variables and flow constraints of an MDP, on the state-action pairs that can have mass.
 
     Attributes:
-        mdp: the MDP.
         scale: of λ.
         possible: pairs that can have mass, ``(n_steps, n_states, n_actions)``; one step at infinite horizon.
         cells: numbers ``s * n_actions + a`` of those that can at any time, ``(n_cells,)``.
@@ -116,11 +115,9 @@ class OccupancyProgram:
         return self.mdp.weighting(self.scale).full_mass
 
     def bound(self, bound: Majorant, *, objective_unit: float = 1.0) -> float:
-        """An upper bound of what a majorant bounds, from the solver's dual values; valid however wrong those are.
+        """An upper bound of the Lagrangian's majorant, from the solver's dual values; valid however wrong those are.
 
-        Args:
-            bound: the majorant of the Lagrangian.
-            objective_unit: the unit in which the solver maximized the objective.
+        The solver maximized the objective in ``objective_unit``.
         """
         # Nothing outside the program has mass.
         bound = replace(bound, reward=np.where(self.possible.any(axis=0), bound.reward, -np.inf))
@@ -162,11 +159,7 @@ class OccupancyProgram:
         return ConicOccupancy(self.scaled, self.unit, self.cells, self.mdp.n_states, self.mdp.n_actions)
 
     def express(self, functional: Functional, view: ConicOccupancy) -> cp.Expression:
-        """A functional of λ as an expression; its definitions are then in the view.
-
-        Args:
-            functional: without smoothing, and of known curvature.
-            view: of :meth:`view`.
+        """A functional of λ, without smoothing, as an expression; its definitions are then in the :meth:`view`.
 
         Raises:
             UnsupportedFunctional: it has no conic form, or one of another curvature than it says.
@@ -185,15 +178,10 @@ class OccupancyProgram:
 
 
 def possible_pairs(mdp: TabularMDP, support: Bools) -> Bools:
-    """State-action pairs that some policy has mass on at each time, among policies that never leave a support.
+    """State-action pairs that some policy has mass on at each time, among those that never leave a support.
 
-    Args:
-        mdp: the MDP.
-        support: where mass is allowed, ``(n_states, n_actions)``.
-
-    Returns:
-        ``(horizon, n_states, n_actions)``, or ``(1, n_states, n_actions)`` at infinite horizon. Nothing at all if the
-        support must be left.
+    The support is ``(n_states, n_actions)``; the answer ``(horizon, n_states, n_actions)``, or
+    ``(1, n_states, n_actions)`` at infinite horizon, and empty if the support must be left.
     """
 
     def successors(pairs: Bools) -> Bools:
@@ -232,7 +220,7 @@ def exact_occupancy(mdp: TabularMDP, policy: FloatArray, scale: Scale) -> FloatA
 
 
 def balance(mdp: TabularMDP, possible: Bools) -> tuple[csr_array, FloatArray]:
-    """What leaves each state at each time less what arrives there: a matrix, and what starts there."""
+    """A matrix of what leaves each state at each time less what arrives there, and what starts there."""
     leaving, arriving = [], []
     states = [np.flatnonzero(pairs.any(axis=1)) for pairs in possible]
     cells = [np.flatnonzero(pairs) for pairs in possible]
@@ -253,22 +241,13 @@ def balance(mdp: TabularMDP, possible: Bools) -> tuple[csr_array, FloatArray]:
 
 
 def run_solver(problem: cp.Problem) -> str:
-    """Solve by Clarabel: ``optimal``, ``inaccurate``, ``infeasible`` or ``failed``."""
-    for options in ATTEMPTS:
-        status = attempt(problem, options)
-        if status != "failed":
-            return status
-    return "failed"
+    """Solve by Clarabel: ``solved``, ``infeasible`` or ``failed``."""
+    answers = (attempt(problem, options) for options in ATTEMPTS)
+    return next((status for status in answers if status != "failed"), "failed")
 
 
 def attempt(problem: cp.Problem, options: Mapping[str, float | bool]) -> str:
     """One solve with the given options of Clarabel, its status as :func:`run_solver` gives it."""
-    known = {
-        cp.OPTIMAL: "optimal",
-        cp.OPTIMAL_INACCURATE: "inaccurate",
-        cp.INFEASIBLE: "infeasible",
-        cp.INFEASIBLE_INACCURATE: "infeasible",
-    }
     with warnings.catch_warnings():
         # Inaccurate solves are told by the status; the dual bound says how inaccurate.
         warnings.simplefilter("ignore", UserWarning)
@@ -277,4 +256,6 @@ def attempt(problem: cp.Problem, options: Mapping[str, float | bool]) -> str:
             problem.solve(solver=cp.CLARABEL, warm_start=False, **options)
         except cp.error.SolverError:
             return "failed"
-    return known.get(problem.status, "failed")
+    if problem.status in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
+        return "solved"
+    return "infeasible" if problem.status in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE) else "failed"

@@ -14,17 +14,14 @@ from constrained_maxent.errors import DuplicateName, InvalidSetting, Unsupported
 from constrained_maxent.functionals import Curvature, Entropy, Functional
 from constrained_maxent.occupancy.weighting import Scale
 from constrained_maxent.oracle.tabular import TabularMDP
-from constrained_maxent.penalties import Penalty
+from constrained_maxent.penalties import Exact, Penalty, Quadratic
 from constrained_maxent.types import FloatArray
 
 Constraints = Mapping[str, Functional] | Sequence[Functional]
 """F(λ) ≤ ``limit``, by name, or in order: then they are named by kind and position."""
 
-STRONG_DUALITY_TOLERANCE = 1e-4
-"""Relative duality gap below which strong duality counts as observed."""
-
-SLATER_TOLERANCE = 1e-7
-"""Margin above which Slater's condition counts as observed."""
+FixedPenalty = Quadratic | Exact
+"""The penalties that do not change during training."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +39,7 @@ class ConvexProblem:
     objective: Functional
     inequalities: Mapping[str, Functional]
     equalities: Mapping[str, Functional]
-    penalties: Mapping[str, Penalty]
+    penalties: Mapping[str, FixedPenalty]
     scale: Scale
 
     @property
@@ -51,11 +48,7 @@ class ConvexProblem:
         return {**self.inequalities, **self.equalities}
 
     def support(self, mdp: TabularMDP) -> NDArray[np.bool_]:
-        """Where no functional is infinite, ``(n_states, n_actions)``.
-
-        Raises:
-            InvalidData: a functional's table has another size than the MDP.
-        """
+        """Where no functional is infinite, ``(n_states, n_actions)``; ``InvalidData`` for tables of another size."""
         support = np.ones(mdp.shape, dtype=np.bool_)
         for functional in (self.objective, *self.constraints.values()):
             functional.check(*mdp.shape)
@@ -92,7 +85,6 @@ class Solution:
         multipliers: ν* of each constraint that is not penalized, and the slope ℒ' of those that are.
         dual_bound: no occupancy has a larger (penalized) value; holds whatever the solver did.
         primal_residual: how far the program's own λ is from ``occupancy``, and that from the constraints (largest).
-        dual_residual: how far ν* is from complementary slackness, Σ ν*·|R|.
         seconds: time of the solve.
         is_time_dependent: the policy depends on time, so that ``value`` is only an upper bound for stationary policies.
     """
@@ -107,7 +99,6 @@ class Solution:
     multipliers: Mapping[str, float]
     dual_bound: float
     primal_residual: float
-    dual_residual: float
     seconds: float
     is_time_dependent: bool
 
@@ -121,8 +112,8 @@ class Solution:
 
     @property
     def strong_duality(self) -> bool:
-        """Whether optimum and dual bound agree within ``STRONG_DUALITY_TOLERANCE``, relative."""
-        return abs(self.gap) <= STRONG_DUALITY_TOLERANCE * max(1.0, abs(self.value))
+        """Whether optimum and dual bound agree within 1e-4, relative."""
+        return abs(self.gap) <= 1e-4 * max(1.0, abs(self.value))
 
 
 @dataclass(frozen=True)
@@ -160,7 +151,7 @@ class Certificate:
     @property
     def slater(self) -> bool:
         """Whether Slater's condition was observed: a margin above 1e-7."""
-        return self.slater_margin > SLATER_TOLERANCE
+        return self.slater_margin > 1e-7
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; what is infinite becomes ``None``."""
@@ -172,6 +163,16 @@ class Certificate:
 
         content: dict[str, Any] = plain({**self.__dict__, "slater": self.slater})
         return content
+
+
+def fixed_penalties(penalties: Mapping[str, Penalty]) -> dict[str, FixedPenalty]:
+    """The penalties; ``InvalidSetting`` is raised if one of them is neither ``Quadratic`` nor ``Exact``."""
+    fixed: dict[str, FixedPenalty] = {}
+    for name, penalty in penalties.items():
+        if not isinstance(penalty, (Quadratic, Exact)):
+            raise InvalidSetting(f"{name} is penalized by {type(penalty).__name__}: take Quadratic or Exact.")
+        fixed[name] = penalty
+    return fixed
 
 
 def as_named(constraints: Constraints) -> dict[str, Functional]:
@@ -189,22 +190,17 @@ def convex_problem(
     penalties: Mapping[str, Penalty] | None = None,
     scale: Scale = "normalized",
 ) -> ConvexProblem:
-    """The arguments of :func:`~constrained_maxent.oracle.solve`, checked and brought into one form.
-
-    Raises:
-        UnsupportedFunctional: an objective is not known to be concave, a constraint convex, or an equality affine.
-        InvalidSetting, DuplicateName, MissingCost: as :func:`~constrained_maxent.oracle.solve`.
-    """
-    inequalities, equal, penalties = as_named(constraints), as_named(equalities), dict(penalties or {})
+    """The arguments of :func:`~constrained_maxent.oracle.solve`, checked, with its errors, and in one form."""
+    inequalities, equal, fixed = as_named(constraints), as_named(equalities), fixed_penalties(penalties or {})
     if twice := inequalities.keys() & equal.keys():
         raise DuplicateName(f"Used twice: {', '.join(sorted(twice))}. Give the constraints names.")
-    if unknown := penalties.keys() - inequalities.keys():
+    if unknown := fixed.keys() - inequalities.keys():
         raise InvalidSetting(f"There is no constraint {', '.join(sorted(unknown))} to penalize.")
     return ConvexProblem(
         objective=_prepared(mdp, Entropy() if objective is None else objective, "concave", "objective"),
         inequalities={name: _prepared(mdp, functional, "convex", name) for name, functional in inequalities.items()},
         equalities={name: _prepared(mdp, functional, "affine", name) for name, functional in equal.items()},
-        penalties=penalties,
+        penalties=fixed,
         scale=scale,
     )
 

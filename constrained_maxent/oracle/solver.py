@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 import cvxpy as cp
 import numpy as np
 
-from constrained_maxent.errors import InfeasibleProblem, InvalidSetting
+from constrained_maxent.errors import InfeasibleProblem
 from constrained_maxent.functionals import ConicOccupancy, Functional
 from constrained_maxent.occupancy.weighting import Scale
 from constrained_maxent.oracle.bound import lagrangian_majorant
 from constrained_maxent.oracle.program import ATTEMPTS, OccupancyProgram, attempt, exact_occupancy, run_solver
 from constrained_maxent.oracle.solution import Constraints, ConvexProblem, Solution, convex_problem
 from constrained_maxent.oracle.tabular import TabularMDP
-from constrained_maxent.penalties import Exact, Penalty, Quadratic
+from constrained_maxent.penalties import Penalty, Quadratic
 from constrained_maxent.types import FloatArray
 
 _TOLERANCE = 1e-6  # of a status "optimal"
@@ -41,7 +41,6 @@ def solve(
     no policy may leave the support of a divergence's reference, however small β of its penalty is.
 
     Args:
-        mdp: the MDP.
         objective: to be maximized, concave, such as ``0.1 * Entropy() + Reward()``; ``Entropy()`` if not given.
         constraints: F(λ) ≤ ``limit``, convex, by name, or in order (then named by kind and position).
         equalities: affine ones, F(λ) = ``limit``.
@@ -105,7 +104,8 @@ class _Model:
             if name in asked.penalties:
                 # The dual of its definition is the slope of the penalty, also at the kink of an exact one.
                 violation = cp.Variable()
-                goal = goal - _penalty_expression(asked.penalties[name], violation)
+                penalty, positive = asked.penalties[name], cp.pos(violation)
+                goal = goal - penalty.beta * (cp.square(positive) if isinstance(penalty, Quadratic) else positive)
                 bounds[name] = value - functional.limit <= violation
             elif name in asked.equalities:
                 bounds[name] = value == functional.limit
@@ -126,7 +126,6 @@ class _Model:
         prices = {name: self.program.mass * np.asarray(rule.dual_value).item() for name, rule in self.bounds.items()}
         multipliers = {name: nu if name in asked.equalities else max(nu, 0.0) for name, nu in prices.items()}
         mismatch = float(np.abs(self.program.table(self.program.occupancy.value) - occupancy).max())
-        enforced = asked.violations(residuals)
         solution = Solution(
             problem=asked,
             status="optimal",
@@ -137,15 +136,13 @@ class _Model:
             constraints=residuals,
             multipliers=multipliers,
             dual_bound=self._dual_bound(multipliers, occupancy),
-            primal_residual=max(mismatch, *enforced.values(), 0.0),
-            dual_residual=float(sum(abs(multipliers[name] * residuals[name]) for name in enforced)),
+            primal_residual=max(mismatch, *asked.violations(residuals).values(), 0.0),
             seconds=time.perf_counter() - begun,
             is_time_dependent=mdp.horizon is not None,
         )
         return solution if _inaccuracy(solution) <= _TOLERANCE else replace(solution, status="inaccurate")
 
     def _dual_bound(self, multipliers: Mapping[str, float], occupancy: FloatArray) -> float:
-        """The upper bound that the dual values found give."""
         asked, per_unit = self.asked, self.program.mass / self.program.unit
         # The factors of the functionals in the Lagrangian.
         factors = {None: 1.0} | {name: -max(nu, 1e-300) for name, nu in multipliers.items()}
@@ -173,14 +170,6 @@ def _inaccuracy(solution: Solution) -> float:
         return math.inf
     gap = abs(solution.gap) / max(1.0, abs(solution.penalized_value))
     return max(gap, solution.primal_residual / max(1.0, float(solution.occupancy.sum())))
-
-
-def _penalty_expression(penalty: Penalty, violation: cp.Variable) -> cp.Expression:
-    if isinstance(penalty, Quadratic):
-        return penalty.beta * cp.square(cp.pos(violation))
-    if isinstance(penalty, Exact):
-        return penalty.beta * cp.pos(violation)
-    raise InvalidSetting(f"{type(penalty).__name__} changes during training: penalize by Quadratic or Exact.")
 
 
 def _explain_infeasible(mdp: TabularMDP, asked: ConvexProblem) -> InfeasibleProblem:

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import minimize
 
-from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.functionals import Functional
 from constrained_maxent.occupancy.weighting import Scale
 from constrained_maxent.oracle.exact_gradient import SoftmaxPoint, SoftmaxProblem
 from constrained_maxent.oracle.solution import Constraints, as_named
 from constrained_maxent.oracle.tabular import TabularMDP
+from constrained_maxent.oracle.theory.arithmetic import check_positive
 from constrained_maxent.penalties import AugmentedLagrangian
-from constrained_maxent.types import FloatArray
+from constrained_maxent.types import FloatArray, check_count
 
 _LONGEST_SEARCH = 2000
 _MOST_UPDATES = 30
@@ -62,16 +62,13 @@ def best_stationary(
     r"""Search stationary softmax policies by exact gradients, from several random starts.
 
     Each start descends by L-BFGS on the augmented Lagrangian of
-    :class:`~constrained_maxent.penalties.AugmentedLagrangian`. Its multipliers follow
-    :math:`\mu \leftarrow [\mu + 2\beta R]_+`, and its β grows where the violation does not shrink. Without
-    constraints it is L-BFGS alone.
+    :class:`~constrained_maxent.penalties.AugmentedLagrangian`, whose multipliers follow
+    :math:`\mu \leftarrow [\mu + 2\beta R]_+`, and whose β grows where the violation does not shrink.
 
     Args:
         mdp: the MDP, usually of finite horizon: at an infinite one ``solve`` gives the global optimum, which is
             stationary.
-        objective: to be maximized; ``Entropy()`` if not given. Smoothing is taken as 0.
-        constraints: F(λ) ≤ ``limit``, by name, or in order.
-        scale: of λ; limits are in its units.
+        objective, constraints, scale: as in :class:`SoftmaxProblem`.
         starts: how many; entries of θ are drawn from a standard normal distribution.
         seed: of the starts.
         tolerance: largest violation, in units of each R, at which a policy counts as feasible.
@@ -86,12 +83,9 @@ def best_stationary(
     >>> [round(optimum.value, 3) for optimum in best_stationary(mdp, starts=2)]
     [1.284, 1.284]
     """
-    if starts < 1:
-        raise InvalidSetting(f"starts={starts!r} must be at least 1.")
-    if not 0.0 < tolerance < np.inf:
-        raise InvalidSetting(f"tolerance={tolerance!r} must be a finite number above 0.")
-    rng = np.random.default_rng(seed)
-    tables = rng.normal(size=(starts, *mdp.shape))
+    check_count("starts", starts)
+    check_positive(tolerance=tolerance)
+    tables = np.random.default_rng(seed).normal(size=(starts, *mdp.shape))
     found = [_search(mdp, objective, as_named(constraints), scale, theta, tolerance) for theta in tables]
     return tuple(sorted(found, key=lambda optimum: (not optimum.is_feasible, -optimum.value)))
 
@@ -141,8 +135,6 @@ def _search(
 
 
 def _descend(problem: SoftmaxProblem, theta: FloatArray) -> SoftmaxPoint:
-    """L-BFGS from θ."""
-
     def function(flat: FloatArray) -> tuple[float, FloatArray]:
         point = problem.evaluate(flat.reshape(problem.shape))
         return point.value, point.gradient.ravel()

@@ -10,23 +10,19 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.oracle.theory.arithmetic import check_positive
 from constrained_maxent.types import FloatArray
 
 
 class Differentiable(Protocol):
-    """A function's value and (sub-)gradient at one point."""
+    """A point θ, and a function's value and (sub-)gradient there."""
 
     @property
-    def theta(self) -> FloatArray:
-        """The point."""
-
+    def theta(self) -> FloatArray: ...
     @property
-    def value(self) -> float:
-        """The function there, to be minimized."""
-
+    def value(self) -> float: ...
     @property
-    def gradient(self) -> FloatArray:
-        """A (sub-)gradient there, of the point's shape."""
+    def gradient(self) -> FloatArray: ...
 
 
 P = TypeVar("P", bound=Differentiable)
@@ -34,7 +30,7 @@ P = TypeVar("P", bound=Differentiable)
 
 @dataclass(frozen=True)
 class StepRule(ABC):
-    """How far to go against the gradient. Abstract; every rule is final."""
+    """An abstract rule of how far to go against the gradient; every rule is final."""
 
     @abstractmethod
     def size(self, iteration: int, previous: float) -> float:
@@ -47,7 +43,7 @@ class StepRule(ABC):
 
 @dataclass(frozen=True)
 class ConstantStep(StepRule):
-    r"""The same η always, as in the paper's Algorithm 1.
+    """One η for all iterations, as in the paper's Algorithm 1.
 
     Args:
         eta: η > 0.
@@ -56,7 +52,7 @@ class ConstantStep(StepRule):
     eta: float
 
     def __post_init__(self) -> None:
-        _require_positive(eta=self.eta)
+        check_positive(eta=self.eta)
 
     def size(self, iteration: int, previous: float) -> float:
         return self.eta
@@ -80,7 +76,7 @@ class DiminishingStep(StepRule):
     power: float = 0.5
 
     def __post_init__(self) -> None:
-        _require_positive(eta=self.eta, delay=self.delay, power=self.power)
+        check_positive(eta=self.eta, delay=self.delay, power=self.power)
 
     def size(self, iteration: int, previous: float) -> float:
         return float(self.eta * (1.0 + iteration / self.delay) ** -self.power)
@@ -102,7 +98,7 @@ class BacktrackingStep(StepRule):
     decrease: float = 0.5
 
     def __post_init__(self) -> None:
-        _require_positive(first=self.first)
+        check_positive(first=self.first)
         if not 0.0 < self.decrease < 1.0:
             raise InvalidSetting(f"decrease={self.decrease!r} must lie between 0 and 1.")
 
@@ -117,14 +113,7 @@ class BacktrackingStep(StepRule):
 def iterates(function: Callable[[FloatArray], P], at: P, rule: StepRule, radius: float) -> Iterator[P]:
     r"""``at``, and what follows it by :math:`\theta \leftarrow \mathrm{proj}[\theta - \eta\nabla f(\theta)]`.
 
-    Args:
-        function: f, with its (sub-)gradient.
-        at: f at the first point.
-        rule: of η.
-        radius: R of the box :math:`[-R, R]` that is projected to; ``inf`` for none.
-
-    Returns:
-        An iterator, which ends only where the rule finds no acceptable step.
+    The projection is to the box :math:`[-R, R]` of the radius R. It ends only where the rule finds no acceptable step.
     """
     iteration, size = 0, np.nan
     yield at
@@ -145,9 +134,3 @@ def slope(at: Differentiable, radius: float) -> float:
     r"""Norm of the (sub-)gradient without what points out of the box :math:`[-R, R]`; 0 at a stationary point."""
     outwards = ((at.theta >= radius) & (at.gradient < 0.0)) | ((at.theta <= -radius) & (at.gradient > 0.0))
     return float(np.linalg.norm(np.where(outwards, 0.0, at.gradient)))
-
-
-def _require_positive(**values: float) -> None:
-    for name, value in values.items():
-        if not 0.0 < value < np.inf:
-            raise InvalidSetting(f"{name}={value!r} must be a finite number above 0.")

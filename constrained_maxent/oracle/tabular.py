@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,7 +28,6 @@ from constrained_maxent.occupancy.weighting import Scale, Weighting
 from constrained_maxent.oracle import exact_values
 from constrained_maxent.oracle.model import (
     MODEL_TOLERANCE,
-    buffers,
     canonical,
     read_toy_text,
     require_distributions,
@@ -39,9 +38,6 @@ from constrained_maxent.oracle.model import (
 )
 from constrained_maxent.spaces import Environment
 from constrained_maxent.types import FloatArray, as_array
-
-if TYPE_CHECKING:  # Slow to load, and only occupancy_torch needs it.
-    import torch
 
 Cost = Callable[[int, int, int], float]
 
@@ -101,7 +97,8 @@ class TabularMDP:
             MODEL_TOLERANCE,
         )
 
-        for array in (initial, *buffers(transition), *buffers(ending), *(() if reward is None else (reward,))):
+        parts = [part for matrix in (transition, ending) for part in (matrix.data, matrix.indices, matrix.indptr)]
+        for array in (initial, *parts, *(() if reward is None else (reward,))):
             array.flags.writeable = False
         horizon = None if self.horizon is None else int(self.horizon)
         fields = {"transition": transition, "ending": ending, "initial": initial, "reward": reward, "horizon": horizon}
@@ -120,7 +117,7 @@ class TabularMDP:
 
         Args:
             env: the environment; it is neither reset nor stepped.
-            discount: the occupancy's discount.
+            discount: γ of the occupancy.
             horizon: longest episode [steps], ``None`` for infinite. ``"auto"`` takes the smallest of the
                 environment's time limits and its attribute ``horizon``, and ``None`` when it has neither.
 
@@ -157,18 +154,14 @@ class TabularMDP:
         terminal: Collection[int] = (),
         reward: ArrayLike | None = None,
     ) -> TabularMDP:
-        """Build an MDP from its transition probabilities.
+        """Build an MDP from its transition probabilities; what is not listed is as in the class.
 
         Args:
             transition: p(s'|s,a), dense ``(n_states, n_actions, n_states)`` or any SciPy sparse array
                 ``(n_states * n_actions, n_states)`` with rows ``s * n_actions + a``. Every row sums to 1, also those
                 of terminal states: give these a self-loop.
-            initial: distribution of the first state, ``(n_states,)``. Mass on a terminal state is legal: such an
-                episode takes one action there, by its row of ``transition``.
-            discount: the occupancy's discount.
-            horizon: longest episode [steps]; ``None`` means infinite.
+            initial: distribution of the first state, ``(n_states,)``; it may have mass on terminal states.
             terminal: numbers of the states whose entry ends the episode.
-            reward: expected reward r(s, a), ``(n_states, n_actions)``, for those who ask for it.
 
         Raises:
             InvalidMDP, NonFiniteValue, InvalidSetting: as the class; or a terminal state that does not exist.
@@ -246,12 +239,6 @@ class TabularMDP:
         return self.n_states, self.n_actions
 
     @property
-    def termination(self) -> FloatArray:
-        """Probability that the episode ends with this step, ``(n_states, n_actions)``."""
-        total: FloatArray = self.ending.sum(axis=1).reshape(self.shape)
-        return total
-
-    @property
     def outcomes(self) -> csr_array:
         """p(s'|s,a) whether or not the episode goes on, sparse ``(n_states * n_actions, n_states)``."""
         return self.transition + self.ending
@@ -277,14 +264,11 @@ class TabularMDP:
         return Weighting(discount=self.discount, horizon=self.horizon, scale=scale)
 
     def tabulate(self, cost: Cost) -> FloatArray:
-        r"""Expected cost :math:`c(s,a) = \sum_{s'} p(s'|s,a)\,\mathrm{cost}(s,a,s')`, final steps included.
+        r"""Expected cost :math:`\sum_{s'} p(s'|s,a)\,\mathrm{cost}(s,a,s')`, ``(n_states, n_actions)``, in its unit.
 
         Args:
             cost: function of observation, action and next observation, all whole numbers. It is called once per
-                possible outcome.
-
-        Returns:
-            float64 ``(n_states, n_actions)``, in the cost's unit.
+                possible outcome, final steps included.
 
         Raises:
             InvalidData: the cost of a possible outcome is no number.
@@ -304,23 +288,19 @@ class TabularMDP:
             if not math.isfinite(value):
                 raise NonFiniteValue(f"cost({state}, {action}, {int(successor)}) is {value}: it must be finite.")
             table[row] += probability * value
-        return table.reshape(self.n_states, self.n_actions)
+        return table.reshape(self.shape)
 
-    def with_tables(self, functional: Functional, tables: Mapping[str, ArrayLike] | None = None) -> Functional:
-        """A functional with tables in place of what is observed on each step: functions, rewards, keys of ``info``.
-
-        Args:
-            functional: F, as it was declared or as a tracker has it.
-            tables: of the keys of ``info``, ``(n_states, n_actions)`` each.
+    def with_tables(self, functional: Functional) -> Functional:
+        """A functional with tables in place of the functions and rewards that are observed on each step.
 
         Raises:
-            MissingCost: the table of a key, or the reward, is not known.
+            MissingCost: it observes a key of ``info``, or the reward, and that is not known.
         """
         functional, sources = functional.observing("cost")
-        return functional.tabulated(lambda name: self.table_of(sources[name], tables or {}))
+        return functional.tabulated(lambda name: self.table_of(sources[name], {}))
 
     def table_of(self, source: Source, tables: Mapping[str, ArrayLike]) -> FloatArray:
-        """The table of one observed quantity, ``(n_states, n_actions)``; ``tables`` as in :meth:`with_tables`.
+        """The table ``(n_states, n_actions)`` of an observed quantity; ``tables`` are those of the keys of ``info``.
 
         Raises:
             MissingCost: it is not known.
@@ -374,13 +354,10 @@ class TabularMDP:
         the like, keeps rows summing to 1.
 
         Args:
-            policy: as in :meth:`occupancy`.
+            policy: as in :meth:`occupancy`; the derivative has its shape.
             reward: ``(n_states, n_actions)``; a pseudo-reward :math:`\partial F/\partial\lambda` gives the derivative
                 of :math:`F(\lambda^\pi)`.
-            scale: scale of :math:`\lambda`.
-
-        Returns:
-            float64 of the policy's shape.
+            scale: of λ.
 
         Raises:
             InvalidMDP, NonFiniteValue, InvalidSetting: as in :meth:`occupancy`, and of the reward.
@@ -388,42 +365,6 @@ class TabularMDP:
         pi, r = require_policy(policy, self.shape, self.horizon), require_reward(reward, self.shape)
         gradient = exact_values.policy_gradient(self.transition, self.initial, pi, r, self.weighting(scale))
         return np.where(self.reachable[:, None], gradient, 0.0) if self.horizon is None else gradient
-
-    def state_values(self, policy: ArrayLike, reward: ArrayLike) -> FloatArray:
-        r"""Discounted return from each state at infinite horizon, :math:`V = r_\pi + \gamma P_\pi V`, ``(n_states,)``.
-
-        Args:
-            policy: ``(n_states, n_actions)``.
-            reward: ``(n_states, n_actions)``.
-
-        Raises:
-            InvalidSetting: the horizon is finite: values depend on time then.
-            InvalidMDP, NonFiniteValue: as in :meth:`policy_gradient`.
-        """
-        if self.horizon is not None:
-            raise InvalidSetting("state_values needs an infinite horizon: dataclasses.replace(mdp, horizon=None).")
-        pi, r = require_policy(policy, self.shape, self.horizon), require_reward(reward, self.shape)
-        return exact_values.state_values(self.transition, pi, r, self.discount)
-
-    def occupancy_torch(self, policy: torch.Tensor, *, scale: Scale = "normalized") -> torch.Tensor:
-        """:meth:`occupancy` of a tensor, differentiable once in the policy.
-
-        Args:
-            policy: as in :meth:`occupancy`, of any floating dtype. Take softmax in float64 for an exact result.
-            scale: ``"normalized"`` or ``"truncated"``.
-
-        Returns:
-            float64 tensor ``(n_states, n_actions)`` on the policy's device; the work itself is done on the CPU.
-
-        Raises:
-            InvalidMDP, NonFiniteValue, InvalidSetting: as in :meth:`occupancy`; ``InvalidSetting`` also from a
-                backward pass that is asked for second derivatives.
-        """
-        from constrained_maxent.oracle.occupancy_autograd import Occupancy
-
-        value, gradient = partial(self.occupancy, scale=scale), partial(self.policy_gradient, scale=scale)
-        occupancy: torch.Tensor = Occupancy.apply(policy.double(), value, gradient)  # type: ignore[no-untyped-call]
-        return occupancy
 
     def __repr__(self) -> str:
         sizes = f"n_states={self.n_states}, n_actions={self.n_actions}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 import gymnasium as gym
@@ -10,27 +11,10 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from constrained_maxent.testing.assertions import require
-from constrained_maxent.tracker import NEW_BATCH, find_tracker
+from constrained_maxent.tracker import NEW_BATCH, Report, find_tracker
 
-REPORT_KEYS = frozenset(
-    {
-        "iteration",
-        "episodes",
-        "steps",
-        "episode_count",
-        "objective",
-        "constraints",
-        "multipliers",
-        "penalty",
-        "discount",
-        "pseudo_rewards",
-        "ready",
-        "weights",
-        "sub_environments",
-        "started_ago",
-    }
-)
-"""What ``info["batch"]`` holds at least."""
+LISTS = ("pseudo_rewards", "ready", "weights", "sub_environments", "started_ago")
+"""The keys of a report that hold one entry for each trajectory."""
 
 
 def check_constrained_env(
@@ -38,7 +22,7 @@ def check_constrained_env(
 ) -> None:
     """Step a stack with ``TrackOccupancy`` in it by sampled actions, and check what it adds to ``info``.
 
-    It begins a new batch, and resets the environment once in the middle of an episode, after the first batch.
+    It begins a new batch, and resets once in the middle of an episode, after the first batch.
 
     Args:
         env: scalar or vector.
@@ -68,7 +52,7 @@ def check_constrained_env(
 
 
 class _Watch:
-    """Keeps its own record of the steps of a stack, scalar or vector, and holds the stack's reports against it."""
+    """A record of the steps of a stack, scalar or vector, that the stack's reports are held against."""
 
     def __init__(self, env: gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]) -> None:
         self.env: Any = env
@@ -111,7 +95,6 @@ class _Watch:
             self.reset(options={"reset_mask": done})
 
     def _entry(self, info: Mapping[str, Any], key: str, kind: type) -> Any:
-        """One entry of ``info`` as an array ``(num_envs,)``, checked."""
         require(key in info, f"info[{key!r}] must be there on every step")
         value = info[key]
         if not self.is_vector:
@@ -151,14 +134,14 @@ class _Watch:
         if "batch" not in info:
             return
         report = info["batch"]
-        missing = REPORT_KEYS - report.keys()
+        missing = {field.name for field in fields(Report)} - report.keys()
         require(not missing, f"info['batch'] lacks {', '.join(sorted(missing))}")
         iteration = self.iteration + self.n_reports
         require(report["iteration"] == iteration, f"iteration must be {iteration}, got {report['iteration']}")
         constraints = list(self.tracker.problem.constraints)
         for key in ("constraints", "multipliers"):
             require(list(report[key]) == constraints, f"info['batch'][{key!r}] must name {constraints}")
-        for key in ("pseudo_rewards", "ready", "weights", "sub_environments", "started_ago"):
+        for key in LISTS:
             require(
                 isinstance(report[key], list) and len(report[key]) == report["episodes"],
                 f"info['batch'][{key!r}] must be a list of {report['episodes']} entries, one per trajectory",

@@ -14,7 +14,7 @@ from constrained_maxent.errors import NotFitted
 from constrained_maxent.occupancy import OccupancyEstimator, estimator_config, estimator_from_config
 from constrained_maxent.spaces import as_row
 from constrained_maxent.testing.assertions import equal, require, require_plain
-from constrained_maxent.types import Batch, FloatArray, IntArray, Measure
+from constrained_maxent.types import Batch
 
 
 def check_estimator(
@@ -50,7 +50,9 @@ def check_estimator(
 
     fresh = bound()
     _refuses_before_fit(fresh, batch)
-    require(_fitted(fresh, batch) is fresh, "fit must return the estimator itself")
+    accepted = inspect.signature(fresh.fit).parameters
+    require("progress" in accepted, "fit must take progress=, the share of the run that is over")
+    require(fresh.fit(batch, progress=0.0) is fresh, "fit must return the estimator itself")
     _is_an_estimate(fresh, batch)
     _views_agree(fresh, batch, observation_space, action_space)
     _same_estimate(fresh, bound().fit(batch), batch, "two fits of equal estimators to one batch must agree exactly")
@@ -67,30 +69,12 @@ def check_estimator(
     _same_estimate(fresh, copy.deepcopy(fresh), part, "a copy must be the same estimate")
     fresh.bind(observation_space, action_space)
     require(not fresh.is_fitted, "bind must forget everything learnt")
-    _remembers_nothing(bound().fit(batch).fresh().bind(observation_space, action_space), batch, part)
-
-
-def _fitted(estimator: OccupancyEstimator, batch: Batch) -> OccupancyEstimator:
-    """What ``fit`` returns, called as trackers call it."""
-    accepted = inspect.signature(estimator.fit).parameters
-    require("progress" in accepted, "fit must take progress=, the share of the run that is over")
-    return estimator.fit(batch, progress=0.0)
-
-
-def _remembers_nothing(alone: OccupancyEstimator, batch: Batch, part: Batch) -> None:
-    """What ``fresh`` makes tells of its last batch alone."""
+    alone = bound().fit(batch).fresh().bind(observation_space, action_space)
     require(not alone.is_fitted, "fresh() must return an unfitted estimator")
-    alone.fit(batch).fit(part)
-    costs = {name: float(part.weights @ cost) / part.n_episodes for name, cost in part.costs.items()}
-    require(
-        bool(np.isclose(alone.mass_, part.weights.sum() / part.n_episodes, rtol=1e-9))
-        and all(np.isclose(alone.expected_costs_[name], cost, rtol=1e-9) for name, cost in costs.items()),
-        "the estimator that fresh() returns must not remember earlier batches",
-    )
+    _sums_of(alone.fit(batch).fit(part), part, "as what fresh() returns must not remember earlier batches")
 
 
 def _same_parameters(estimator: OccupancyEstimator) -> OccupancyEstimator:
-    """A copy made from the parameters, checked to be one."""
     parameters = estimator.get_params()
     made = type(estimator)(**parameters)
     require(equal(made.get_params(), parameters), "get_params must return the arguments that make an equal estimator")
@@ -124,18 +108,7 @@ def _refuses_before_fit(estimator: OccupancyEstimator, batch: Batch) -> None:
 
 
 def _is_an_estimate(estimator: OccupancyEstimator, batch: Batch) -> None:
-    """Mass, costs and log-probabilities of a first fit."""
-    mass = batch.weights.sum() / batch.n_episodes
-    require(
-        isinstance(estimator.mass_, float) and np.isclose(estimator.mass_, mass, rtol=1e-9),
-        f"mass_ must be the float Σ weights / n_episodes = {mass:g} after the first fit, got {estimator.mass_!r}",
-    )
-    costs = {name: batch.weights @ cost / batch.n_episodes for name, cost in batch.costs.items()}
-    known = estimator.expected_costs_
-    require(
-        known.keys() == costs.keys() and all(np.isclose(known[name], costs[name], rtol=1e-9) for name in costs),
-        f"expected_costs_ must be Σ weights · cost / n_episodes = {costs} after the first fit, got {known}",
-    )
+    _sums_of(estimator, batch, "after the first fit")
     log_prob = estimator.log_prob(_places(batch), batch.actions)
     require(
         isinstance(log_prob, np.ndarray) and log_prob.shape == (batch.n_steps,) and log_prob.dtype == np.float64,
@@ -145,6 +118,21 @@ def _is_an_estimate(estimator: OccupancyEstimator, batch: Batch) -> None:
     # Estimators may drop what is negligible.
     seen = batch.weights > 1e-6 * batch.weights.max()
     require(bool(np.isfinite(log_prob[seen]).all()), "log_prob must be finite where the batch has been")
+
+
+def _sums_of(estimator: OccupancyEstimator, batch: Batch, when: str) -> None:
+    """Mass and costs are those of the batch alone."""
+    mass = batch.weights.sum() / batch.n_episodes
+    require(
+        isinstance(estimator.mass_, float) and np.isclose(estimator.mass_, mass, rtol=1e-9),
+        f"mass_ must be the float Σ weights / n_episodes = {mass:g} {when}, got {estimator.mass_!r}",
+    )
+    costs = {name: batch.weights @ cost / batch.n_episodes for name, cost in batch.costs.items()}
+    known = estimator.expected_costs_
+    require(
+        known.keys() == costs.keys() and all(np.isclose(known[name], costs[name], rtol=1e-9) for name in costs),
+        f"expected_costs_ must be Σ weights · cost / n_episodes = {costs} {when}, got {known}",
+    )
 
 
 def _views_agree(
@@ -177,7 +165,10 @@ def _views_agree(
         observation, action = observation_space.sample(), action_space.sample()
         rows = [np.asarray(as_row(*pair))[None] for pair in ((observation_space, observation), (action_space, action))]
         require(estimator.cell(observation, action) == estimator.encode(*rows)[0], "cell and encode must number alike")
-    require(np.allclose(_weights_at(measure, cells), density, rtol=1e-9), "measure() and log_prob must agree on cells")
+    weights, known = measure.weights.reshape(-1), measure.points.cells
+    table = dict(zip(range(weights.size) if known is None else known.tolist(), weights.tolist(), strict=True))
+    on_cells = [table.get(cell, 0.0) for cell in cells.tolist()]
+    require(np.allclose(on_cells, density, rtol=1e-9), "measure() and log_prob must agree on cells")
 
 
 def _speaks_anywhere(estimator: OccupancyEstimator, batch: Batch, observation_space: gym.Space[Any]) -> None:
@@ -199,14 +190,6 @@ def _speaks_anywhere(estimator: OccupancyEstimator, batch: Batch, observation_sp
 
 def _places(batch: Batch) -> Any:
     return batch.observations if batch.states is None else batch.states
-
-
-def _weights_at(measure: Measure, cells: IntArray) -> FloatArray:
-    if measure.points.cells is None:
-        table: FloatArray = measure.weights.reshape(-1)[cells]
-        return table
-    known = dict(zip(measure.points.cells.tolist(), measure.weights.tolist(), strict=True))
-    return np.array([known.get(cell, 0.0) for cell in cells.tolist()])
 
 
 def _same_estimate(first: OccupancyEstimator, second: OccupancyEstimator, batch: Batch, message: str) -> None:

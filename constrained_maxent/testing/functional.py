@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.random import Generator
@@ -11,27 +12,25 @@ from numpy.typing import ArrayLike
 from scipy.special import xlogy
 
 from constrained_maxent.errors import UnsupportedFunctional
-from constrained_maxent.functionals import ConicOccupancy, EngineTerm, Functional, Majorant
+from constrained_maxent.functionals import ConicOccupancy, EngineTerm, Functional
 from constrained_maxent.functionals.convex import scaled_curvature
 from constrained_maxent.testing.assertions import require
 from constrained_maxent.types import FloatArray, Measure, Points
 
 _STEP = 1e-4
+_TRIALS = 8
 
 
-def check_functional(
-    functional: Functional, occupancy_table: ArrayLike, *, n_directions: int = 8, seed: int = 0
-) -> None:
+def check_functional(functional: Functional, occupancy_table: ArrayLike) -> None:
     """Check a functional on a finite space: what it must do, and what it says that it can do.
 
     Value and derivative are held together by finite differences, curvature by pairs of tables, conic form, engine terms
     and integrand against the value, bounds by random tables, and what follows observed quantities against tables.
+    Directions and tables are random, and the same in every call.
 
     Args:
         functional: differentiable at the table.
         occupancy_table: λ(s, a), ``(n_states, n_actions)``. Directions leave its zeros zero: give a positive table.
-        n_directions: how many random directions and tables are tried.
-        seed: of them, and of tables for what the functional observes.
 
     Raises:
         AssertionError: what is wrong.
@@ -39,22 +38,22 @@ def check_functional(
     >>> from constrained_maxent.functionals import Entropy, Reward
     >>> check_functional(Entropy() + 2.0 * Reward(), [[0.5, 0.25], [0.125, 0.125]])
     """
-    table, rng = np.array(occupancy_table, dtype=np.float64), np.random.default_rng(seed)
+    table, rng = np.array(occupancy_table, dtype=np.float64), np.random.default_rng(0)
     functional.check(*table.shape)
     functional = _check_observations(functional, table, rng)
     _check_hooks(functional, table, rng)
-    _check_differences(functional, table, rng, n_directions)
+    _check_differences(functional, table, rng)
     exact = functional.exact()
     require(
         math.isclose(exact.exact()(table), exact(table), rel_tol=1e-12, abs_tol=1e-12),
         "exact() must have no smoothing left",
     )
-    _check_curvature(functional, table, rng, n_directions)
-    _check_curvature(exact, table, rng, n_directions)
+    _check_curvature(functional, table, rng)
+    _check_curvature(exact, table, rng)
     _check_forms(functional, table)
     if exact.support(*table.shape)[table > 0.0].all():
         _check_conic(exact, table)
-        _check_majorant(exact, table, rng, n_directions)
+        _check_majorant(exact, table, rng)
 
 
 def _check_observations(functional: Functional, table: FloatArray, rng: Generator) -> Functional:
@@ -72,11 +71,7 @@ def _check_observations(functional: Functional, table: FloatArray, rng: Generato
     )
     charges = observing.charges(measure)
     require(set(charges) <= set(sources), f"charges must be of what observing names, {sorted(sources)}")
-    nothing = Points(
-        density=table,
-        state_density=measure.points.state_density,
-        costs={name: np.zeros(table.shape) for name in sources},
-    )
+    nothing = replace(points, costs={name: np.zeros(table.shape) for name in sources})
     charged = sum((charge * tables[name] for name, charge in charges.items()), np.zeros(table.shape))
     _require_close(
         observing.derivative(measure, nothing) + charged,
@@ -110,9 +105,9 @@ def _check_hooks(functional: Functional, table: FloatArray, rng: Generator) -> N
     )
 
 
-def _check_differences(functional: Functional, table: FloatArray, rng: Generator, n_directions: int) -> None:
+def _check_differences(functional: Functional, table: FloatArray, rng: Generator) -> None:
     derivative, value = functional.gradient(table), functional(table)
-    for _ in range(n_directions):
+    for _ in range(_TRIALS):
         direction = table * rng.uniform(-1.0, 1.0, table.shape)
         ahead, behind = (functional(table + sign * _STEP * direction) for sign in (1.0, -1.0))
         difference, slope = (ahead - behind) / (2.0 * _STEP), float(np.sum(derivative * direction))
@@ -124,10 +119,10 @@ def _check_differences(functional: Functional, table: FloatArray, rng: Generator
         )
 
 
-def _check_curvature(functional: Functional, table: FloatArray, rng: Generator, n_pairs: int) -> None:
+def _check_curvature(functional: Functional, table: FloatArray, rng: Generator) -> None:
     if functional.curvature == "unknown":
         return
-    for _ in range(n_pairs):
+    for _ in range(_TRIALS):
         first, second = (table * rng.exponential(size=table.shape) for _ in range(2))
         share = float(rng.uniform())
         mean = share * functional(first) + (1.0 - share) * functional(second)
@@ -151,55 +146,39 @@ def _check_forms(functional: Functional, table: FloatArray) -> None:
         terms = functional.engine_terms(*table.shape)
     except UnsupportedFunctional:
         return
-    _require_close(_value_of(terms, table), functional(table), "the sum of engine_terms must be the value")
-    _require_close(_slope_of(terms, table), functional.gradient(table), "engine_terms must have the derivative")
+    value, slope = _sum_of(terms, table)
+    _require_close(value, functional(table), "the sum of engine_terms must be the value")
+    _require_close(slope, functional.gradient(table), "engine_terms must have the derivative")
 
 
-def _value_of(terms: Sequence[EngineTerm], table: FloatArray) -> float:
-    total = 0.0
+def _sum_of(terms: Sequence[EngineTerm], table: FloatArray) -> tuple[float, FloatArray]:
+    """The value of a sum of terms at a table, and its slope in each cell."""
+    total, slopes = 0.0, np.zeros(table.shape)
     for term in terms:
-        mass, entry = _masses(term, table)
-        if term.kind == "entropy":
-            value = -float(np.sum(xlogy(mass, mass + term.smoothing)))
-        elif term.kind == "linear":
-            value = float(np.sum(mass * entry))
-        elif term.kind == "divergence":
-            value = float(np.sum(xlogy(mass, mass + term.smoothing) - xlogy(mass, entry + term.smoothing)))
+        mass = table.sum(axis=1) if term.over_states else table.reshape(-1)
+        entry = np.zeros_like(mass) if term.table is None else np.asarray(term.table, dtype=np.float64).reshape(-1)
+        if term.kind == "linear":
+            value, slope = float(mass @ entry), entry
         elif term.kind == "distance":
-            value = float(np.sqrt(np.sum((mass - entry) ** 2)))
+            value = float(np.linalg.norm(mass - entry))
+            slope = (mass - entry) / value if value > 0.0 else np.zeros_like(mass)
+        elif term.kind == "elementwise":
+            f, derivative = term.value, term.slope
+            if f is None or derivative is None:
+                raise AssertionError("an elementwise engine term needs value and slope.")
+            pairs = list(zip(mass.tolist(), entry.tolist(), strict=True))
+            value, slope = sum(f(*pair) for pair in pairs), np.array([derivative(*pair) for pair in pairs])
         else:
-            require(term.value is not None, "an elementwise engine term needs value")
-            value = sum(term.value(m, e) for m, e in zip(mass.tolist(), entry.tolist(), strict=True))  # type: ignore[misc]
+            # An entropy is a divergence from 1 in every cell, with the other sign.
+            sign, reference = (-1.0, np.ones_like(mass)) if term.kind == "entropy" else (1.0, entry + term.smoothing)
+            smoothed = mass + term.smoothing
+            share = np.divide(mass, smoothed, out=np.ones_like(mass), where=smoothed > 0.0)
+            value = sign * float(np.sum(xlogy(mass, smoothed) - xlogy(mass, reference)))
+            slope = sign * (np.log(smoothed) - np.log(reference) + share)
         total += term.weight * value
-    return total
-
-
-def _slope_of(terms: Sequence[EngineTerm], table: FloatArray) -> FloatArray:
-    total = np.zeros(table.shape)
-    for term in terms:
-        mass, entry = _masses(term, table)
-        smoothed = mass + term.smoothing
-        share = np.divide(mass, smoothed, out=np.ones_like(mass), where=smoothed > 0.0)
-        if term.kind == "entropy":
-            slope = -np.log(smoothed) - share
-        elif term.kind == "linear":
-            slope = entry
-        elif term.kind == "divergence":
-            slope = np.log(smoothed) - np.log(entry + term.smoothing) + share
-        elif term.kind == "distance":
-            distance = float(np.sqrt(np.sum((mass - entry) ** 2)))
-            slope = (mass - entry) / distance if distance > 0.0 else np.zeros_like(mass)
-        else:
-            require(term.slope is not None, "an elementwise engine term needs slope")
-            slope = np.array([term.slope(m, e) for m, e in zip(mass.tolist(), entry.tolist(), strict=True)])  # type: ignore[misc]
         # The slope of a state's mass is that of each of its actions.
-        total += term.weight * slope.reshape(table.shape[0], -1)
-    return total
-
-
-def _masses(term: EngineTerm, table: FloatArray) -> tuple[FloatArray, FloatArray]:
-    mass = table.sum(axis=1) if term.over_states else table.reshape(-1)
-    return mass, np.zeros_like(mass) if term.table is None else np.asarray(term.table, dtype=np.float64).reshape(-1)
+        slopes += term.weight * slope.reshape(table.shape[0], -1)
+    return total, slopes
 
 
 def _check_conic(exact: Functional, table: FloatArray) -> None:
@@ -221,29 +200,21 @@ def _check_conic(exact: Functional, table: FloatArray) -> None:
     require(follows.get(exact.curvature, True), f"conic must be {exact.curvature}, as curvature says, by CVXPY's rules")
 
 
-def _check_majorant(exact: Functional, table: FloatArray, rng: Generator, n_tables: int) -> None:
+def _check_majorant(exact: Functional, table: FloatArray, rng: Generator) -> None:
     for factor in (1.0, -2.0):
         if scaled_curvature(exact.curvature, factor) not in ("affine", "concave"):
             continue
         bound = exact.majorant(factor, table, {})
-        for _ in range(n_tables):
+        for _ in range(_TRIALS):
             other = table * rng.exponential(size=table.shape)
-            above, value = _bound_at(bound, other), factor * exact(other)
+            states, value = other.sum(axis=1), factor * exact(other)
+            above = bound.constant + float(np.sum(np.where(other > 0.0, bound.reward, 0.0) * other))
+            above -= bound.temperature * float(np.sum(xlogy(other, other)))
+            above -= bound.state_temperature * float(np.sum(xlogy(states, states)))
             require(
                 above >= value - 1e-9 * (1.0 + abs(value)),
                 f"majorant must be nowhere below {factor:g} times the value: it is {above:g} where that is {value:g}",
             )
-
-
-def _bound_at(bound: Majorant, table: FloatArray) -> float:
-    """The majorant at a table."""
-    states = table.sum(axis=1)
-    return (
-        bound.constant
-        + float(np.sum(np.where(table > 0.0, bound.reward, 0.0) * table))
-        - bound.temperature * float(np.sum(xlogy(table, table)))
-        - bound.state_temperature * float(np.sum(xlogy(states, states)))
-    )
 
 
 def _require_close(first: float | FloatArray, second: float | FloatArray, message: str) -> None:

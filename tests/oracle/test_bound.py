@@ -19,7 +19,7 @@ from constrained_maxent.oracle import TabularMDP
 from constrained_maxent.oracle.bound import lagrangian_majorant, potential_bound, reward_bound
 from constrained_maxent.oracle.planning import best_return
 from constrained_maxent.oracle.program import OccupancyProgram
-from constrained_maxent.penalties import Exact, Lagrangian, Penalty, Quadratic
+from constrained_maxent.penalties import Exact, Penalty, Quadratic
 
 few = settings(max_examples=40, deadline=None)
 seeds = st.integers(0, 2**32 - 1)
@@ -144,11 +144,6 @@ class TestMajorant:
         bound = Majorant(3.0, np.array([[-1.0, 0.0]]), 0.0, 0.0)
         assert bound.supremum(np.zeros((1, 2))) == 3.0
         assert bound.supremum(np.full((1, 2), 1e-9)) == math.inf
-
-    def test_what_has_no_bound_is_refused(self) -> None:
-        cost, point = LinearCost([[1.0]]), np.ones((1, 1))
-        with pytest.raises(InvalidSetting, match="Lagrangian"):
-            lagrangian_majorant(Entropy(), {"c": cost}, {"c": 1.0}, point, penalties={"c": Lagrangian(0.1)})
 
 
 class TestBounds:

@@ -15,10 +15,8 @@ from constrained_maxent.errors import InvalidData, InvalidSetting
 from constrained_maxent.functionals import KLDivergence, LinearCost
 from constrained_maxent.oracle import (
     BacktrackingStep,
-    ConstantStep,
     DescentResult,
     DiminishingStep,
-    History,
     SoftmaxProblem,
     Solution,
     TabularMDP,
@@ -26,6 +24,7 @@ from constrained_maxent.oracle import (
     proximal_point,
     solve,
 )
+from constrained_maxent.oracle.descent_result import History
 from constrained_maxent.oracle.theory import exact_beta, quadratic_beta
 from constrained_maxent.penalties import Exact, Lagrangian, Penalty, Quadratic
 
@@ -91,8 +90,7 @@ class TestGrid:
         assert result.guarantees is not None
         assert result.guarantees.beta_suffices
         assert result.guarantees.bounds_hold
-        assert result.guarantees.strong_duality
-        occupancy = lake()[0].occupancy(result.policy)
+        occupancy = lake()[0].occupancy(result.last.policy)
         assert -np.sum(occupancy * np.log(np.maximum(occupancy, 1e-300))) == pytest.approx(result.last.objective)
 
 
@@ -127,7 +125,9 @@ class TestDescend:
 
     def test_history(self) -> None:
         start = np.full((4, 3), 0.3)
-        result = descend(toy(Quadratic(1.0)), steps=ConstantStep(0.1), iterations=5, start=start, reference=BEST)
+        result = descend(
+            toy(Quadratic(1.0)), steps=DiminishingStep(0.1, power=0.0), iterations=5, start=start, reference=BEST
+        )
         first = toy(Quadratic(1.0)).evaluate(start)
         history = result.history
         assert (result.iterations, result.status) == (5, "exhausted")
@@ -148,7 +148,6 @@ class TestProximalPoint:
         penalized = solve(MDP, constraints=COST, penalties={"cost": Quadratic(20.0)})
         result = proximal_point(toy(Quadratic(20.0)), rho=0.05, iterations=200, tolerance=1e-5, inner_tolerance=1e-10)
         assert result.status == "stationary"
-        assert result.inner_solved > 0.9
         assert -result.last.value == pytest.approx(penalized.penalized_value, abs=1e-6)
 
     def test_one_step_solves_the_inner_problem(self) -> None:

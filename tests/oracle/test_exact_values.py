@@ -163,16 +163,11 @@ class TestPolicyGradient:
         size = mdp.weighting(scale).full_mass / (1 - mdp.discount)
         assert slope == pytest.approx((ahead - behind) / (2 * h), rel=1e-6, abs=1e-7 * size)
 
-    def test_state_values_need_an_infinite_horizon(self) -> None:
-        with pytest.raises(InvalidSetting, match="infinite horizon"):
-            chain(horizon=3).state_values(STAY, [[1.0, 0.0], [0.0, 0.0]])
-
     def test_bad_reward(self) -> None:
-        for method in (chain().policy_gradient, chain().state_values):
-            with pytest.raises(InvalidMDP, match="reward has shape"):
-                method(STAY, [1.0, 0.0])
-            with pytest.raises(NonFiniteValue, match="reward"):
-                method(STAY, [[np.nan, 0.0], [0.0, 0.0]])
+        with pytest.raises(InvalidMDP, match="reward has shape"):
+            chain().policy_gradient(STAY, [1.0, 0.0])
+        with pytest.raises(NonFiniteValue, match="reward"):
+            chain().policy_gradient(STAY, [[np.nan, 0.0], [0.0, 0.0]])
 
 
 class TestErrors:

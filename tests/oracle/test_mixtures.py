@@ -47,9 +47,9 @@ def test_reaches_the_oracle_s_optimum(mdp, cost):
 def test_the_gap_bounds_what_is_missing(mdp):
     best = solve(mdp).value
     for iterations in (1, 3, 10, 30):
-        result = frank_wolfe(mdp, iterations=iterations, steps="open-loop")
+        result = frank_wolfe(mdp, iterations=iterations)
         # The gap of the next iterate, from one iteration more.
-        gap = frank_wolfe(mdp, iterations=iterations + 1, steps="open-loop").gaps[-1]
+        gap = frank_wolfe(mdp, iterations=iterations + 1).gaps[-1]
         assert -1e-4 < best - result.objective <= gap + 1e-4  # smoothing: 1e-6 times 15 cells and their logarithms
 
 
@@ -94,7 +94,6 @@ def test_planner_within_a_horizon_against_all_deterministic_policies(scale):
         {"iterations": 0},
         {"iterations": 1.5},
         {"tolerance": -1.0},
-        {"steps": "newton"},
         {"objective": Entropy(smoothing=0.0)},
         {"constraints": {"cost": Constraint(LinearCost(np.zeros((5, 3))), Lagrangian(0.1))}},
     ],
@@ -136,26 +135,12 @@ def test_an_environment_is_no_mdp():
 LEFT, RIGHT = [[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]
 
 
-def test_it_says_that_it_is_no_single_policy():
-    assert MixturePolicy([LEFT], [1.0]).is_single_policy is False
-
-
 def test_one_draw_for_each_episode_with_the_right_frequencies():
     """1000 episodes with probability 0.3 for right: within 5 standard deviations of 300."""
     rng, mixture = np.random.default_rng(0), MixturePolicy([LEFT, RIGHT], [0.7, 0.3])
-    episodes = []
-    for _ in range(1000):
-        episode = mixture.start_episode(rng)
-        episodes.append([episode.act(state) for state in (0, 1, 0)])
-    assert {tuple(actions) for actions in episodes} == {(0, 0, 0), (1, 1, 1)}
-    assert abs(np.sum(episodes) / 3 - 300) < 5 * np.sqrt(1000 * 0.3 * 0.7)
-
-
-def test_policies_of_time_follow_it_and_end_with_it():
-    episode = MixturePolicy([[LEFT, RIGHT, LEFT]], [1.0]).start_episode(np.random.default_rng(0))
-    assert [episode.act(0) for _ in range(3)] == [0, 1, 0]
-    with pytest.raises(InvalidSetting, match="3 time steps"):
-        episode.act(0)
+    drawn = [mixture.draw(rng).tolist() for _ in range(1000)]
+    assert drawn.count(LEFT) + drawn.count(RIGHT) == 1000
+    assert abs(drawn.count(RIGHT) - 300) < 5 * np.sqrt(1000 * 0.3 * 0.7)
 
 
 @pytest.mark.parametrize(

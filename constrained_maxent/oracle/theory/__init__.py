@@ -1,8 +1,9 @@
 r"""The paper's theory as a calculator: its constants, and what its proofs ask for to reach a wanted accuracy.
 
 Names are the paper's, transliterated (``ell_psi`` is :math:`\ell_\psi`, ``D_g`` is :math:`D_{\hat g}`). Each function
-names its lemma by the label in the paper's source, and says where it departs from the printed formula and why. Bounds
-that are not finite are ``math.inf``, never an error. All figures are worst cases.
+names its lemma by the label in the paper's source, and says where it departs from the printed formula and why. All
+figures are worst cases. Bounds that are not finite are ``math.inf``; an argument out of range, negative where it must
+not be, or NaN raises :class:`~constrained_maxent.errors.InvalidSetting`.
 
 >>> constants = ProblemConstants(
 ...     discount=0.9, n_states=4, n_actions=2, radius=1.0, initial_min=0.25, constraint_max=1.0,
@@ -15,7 +16,6 @@ True
 """
 
 from constrained_maxent.oracle.theory.convergence import (
-    DescentFigures,
     biased_descent,
     exact_beta,
     exact_violation,
@@ -23,28 +23,21 @@ from constrained_maxent.oracle.theory.convergence import (
     quadratic_beta,
     quadratic_violation,
 )
-from constrained_maxent.oracle.theory.estimator import (
+from constrained_maxent.oracle.theory.gradient import (
+    density_radius,
+    gradient_bound,
+    gradient_lipschitz,
     gradient_spread,
+    inverse_lipschitz,
     occupancy_constant,
+    occupancy_diameter,
+    occupancy_lipschitz,
+    parameter_diameter,
     sufficient_horizon,
     truncation_bias,
     truncation_constant,
 )
-from constrained_maxent.oracle.theory.parametrization import (
-    ELL_PSI,
-    L_PSI,
-    density_radius,
-    gradient_bound,
-    gradient_lipschitz,
-    inverse_lipschitz,
-    occupancy_diameter,
-    occupancy_gap,
-    occupancy_lipschitz,
-    parameter_diameter,
-    score_bound,
-    score_slope,
-)
-from constrained_maxent.oracle.theory.planning import Plan, PlanRow, ProblemConstants, plan
+from constrained_maxent.oracle.theory.planning import Plan, ProblemConstants, plan
 from constrained_maxent.oracle.theory.regularity import (
     FunctionalConstants,
     entropy_constants,
@@ -54,12 +47,8 @@ from constrained_maxent.oracle.theory.regularity import (
 )
 
 __all__ = [
-    "ELL_PSI",
-    "L_PSI",
-    "DescentFigures",
     "FunctionalConstants",
     "Plan",
-    "PlanRow",
     "ProblemConstants",
     "biased_descent",
     "density_radius",
@@ -74,7 +63,6 @@ __all__ = [
     "linear_max",
     "occupancy_constant",
     "occupancy_diameter",
-    "occupancy_gap",
     "occupancy_lipschitz",
     "parameter_diameter",
     "penalized_constants",
@@ -82,8 +70,6 @@ __all__ = [
     "plan",
     "quadratic_beta",
     "quadratic_violation",
-    "score_bound",
-    "score_slope",
     "sufficient_horizon",
     "truncation_bias",
     "truncation_constant",

@@ -2,9 +2,8 @@ r"""How many steps reach a small gap of the penalized problem, and what such a g
 
 Everywhere the penalties are ours, :math:`\beta[R]_+^2` and :math:`\beta[R]_+`, as in
 :mod:`constrained_maxent.penalties` and the paper's eq. PEN. Its appendix proves these results for
-:math:`\frac\beta2[R]_+^2` and :math:`\frac\beta2[R]_+`, so **our β is half of its** wherever it is printed there:
-``halved=True`` gives the paper's own number. The multiplier is that of :math:`R \le 0` in
-:math:`-H + \nu R` [nats / R], under strong duality (Assumption ``ass:StrongDuality``).
+:math:`\frac\beta2[R]_+^2` and :math:`\frac\beta2[R]_+`: **the β printed there is twice ours**. The multiplier is that
+of :math:`R \le 0` in :math:`-H + \nu R` [nats / R], under strong duality (Assumption ``ass:StrongDuality``).
 """
 
 from __future__ import annotations
@@ -13,13 +12,7 @@ import math
 from typing import NamedTuple
 
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.oracle.theory.arithmetic import (
-    check_nonnegative,
-    check_positive,
-    divide,
-    product,
-    round_up,
-)
+from constrained_maxent.oracle.theory.arithmetic import check_nonnegative, check_positive, divide, product, round_up
 
 
 class DescentFigures(NamedTuple):
@@ -51,9 +44,6 @@ def biased_descent(
         mu_lambda: Lipschitz constant of the inverse of the convexifying map (here θ ↦ λ).
         diameter: D of the image of that map.
         initial_gap: :math:`\Delta_0`, the gap at the start.
-
-    Raises:
-        InvalidSetting: a negative argument or NaN.
     """
     check_nonnegative(smoothness=smoothness, epsilon=epsilon, mu_lambda=mu_lambda)
     check_nonnegative(diameter=diameter, initial_gap=initial_gap)
@@ -68,55 +58,36 @@ def biased_descent(
     )
 
 
-def quadratic_beta(multiplier: float, epsilon: float, *, halved: bool = False) -> float:
-    r"""β of the quadratic penalty for an (ε, ε)-optimal policy [nats / R²].
+def quadratic_beta(multiplier: float, epsilon: float) -> float:
+    r"""β of the quadratic penalty for an (ε, ε)-optimal policy [nats / R²], ε [nats, and units of R].
 
     Corollary ``cor:FinalRateTranslation`` and Theorem ``thm:MainResultPPPMQuadraticPenaltyConvergenceGuarantee`` have
     :math:`\beta(\epsilon) = (\nu^*+1)(\nu^*+\sqrt{\nu^{*2}+2})/\epsilon`, derived for the penalty
     :math:`\frac\beta2[R]_+^2`; ours is half of it. A gap of at most :func:`penalty_gap` then bounds the violation by
     :math:`\epsilon/(\nu^*+1)` and the error of the objective by ε.
 
-    Args:
-        multiplier: :math:`\nu^* \ge 0`.
-        epsilon: ε > 0 [nats, and units of R].
-        halved: ``True`` for the β of a penalty with β/2 in front, as printed in the paper.
-
-    Raises:
-        InvalidSetting: a negative multiplier, or ε not above 0.
-
-    >>> round(quadratic_beta(0.0, 0.1), 4), round(quadratic_beta(0.0, 0.1, halved=True), 4)  # half of √2 / ε, √2 / ε
-    (7.0711, 14.1421)
+    >>> round(quadratic_beta(0.0, 0.1), 4)  # half of √2 / ε
+    7.0711
     """
     check_nonnegative(multiplier=multiplier)
     check_positive(epsilon=epsilon)
-    printed = (multiplier + 1.0) * (multiplier + math.hypot(multiplier, math.sqrt(2.0))) / epsilon
-    return printed if halved else printed / 2.0
+    return (multiplier + 1.0) * (multiplier + math.hypot(multiplier, math.sqrt(2.0))) / epsilon / 2.0
 
 
 def penalty_gap(multiplier: float, epsilon: float) -> float:
     r""":math:`\tilde\epsilon`, the gap to which the penalized problem is solved: 1/(2β), 1 over the paper's β [nats].
 
     Proof of Corollary ``cor:FinalRateTranslation``. It never exceeds :math:`\epsilon/\sqrt2`.
-
-    Raises:
-        InvalidSetting: a negative multiplier, or ε not above 0.
     """
-    return divide(1.0, quadratic_beta(multiplier, epsilon, halved=True))
+    return divide(1.0, 2.0 * quadratic_beta(multiplier, epsilon))
 
 
 def quadratic_violation(gap: float, beta: float, multiplier: float) -> float:
     r"""Bound :math:`(\nu^*+\sqrt{\nu^{*2}+4\beta\,\mathrm{gap}})/(2\beta)` of the violation :math:`[R]_+`.
 
-    Corollary ``cor:AppendixConstraintViolationQuadraticPenaltyTranslation`` with β/2 replaced by β; it is tight for a
-    linear objective of one variable.
-
-    Args:
-        gap: :math:`-H + \beta[R]_+^2` above the constrained optimum of −H [nats].
-        beta: β > 0 of the penalty :math:`\beta[R]_+^2`.
-        multiplier: :math:`\nu^* \ge 0`.
-
-    Raises:
-        InvalidSetting: an argument out of range.
+    Corollary ``cor:AppendixConstraintViolationQuadraticPenaltyTranslation`` with β/2 replaced by β > 0; it is tight for
+    a linear objective of one variable. The gap is that of :math:`-H + \beta[R]_+^2` above the constrained optimum of −H
+    [nats].
     """
     check_nonnegative(gap=gap, multiplier=multiplier)
     check_positive(beta=beta)
@@ -125,34 +96,21 @@ def quadratic_violation(gap: float, beta: float, multiplier: float) -> float:
     return half + math.hypot(half, math.sqrt(gap / beta))
 
 
-def exact_beta(multiplier: float, *, halved: bool = False) -> float:
-    r"""β from which on the exact penalty comes with a guarantee: :math:`\nu^*+1`, halved :math:`2\nu^*+2` [nats / R].
+def exact_beta(multiplier: float) -> float:
+    r"""β from which on the exact penalty comes with a guarantee: :math:`\nu^*+1` [nats / R].
 
-    Theorem ``thm:MainResultPPPMExactPenaltyConvergenceGuarantee``, for :math:`\frac\beta2[R]_+`. A gap of ε/β then
-    gives (ε, ε)-optimality. The minimizers themselves agree with those of the constrained problem from
-    :math:`\beta > \nu^*` on; the 1 turns a small gap into a small violation.
-
-    Args:
-        multiplier: :math:`\nu^* \ge 0`.
-        halved: ``True`` for the β of a penalty with β/2 in front, as printed in the paper.
-
-    Raises:
-        InvalidSetting: a negative multiplier.
-
-    >>> exact_beta(0.5), exact_beta(0.5, halved=True)
-    (1.5, 3.0)
+    Theorem ``thm:MainResultPPPMExactPenaltyConvergenceGuarantee``, which has :math:`2\nu^*+2` for
+    :math:`\frac\beta2[R]_+`. A gap of ε/β then gives (ε, ε)-optimality. The minimizers themselves agree with those of
+    the constrained problem from :math:`\beta > \nu^*` on; the 1 turns a small gap into a small violation.
     """
     check_nonnegative(multiplier=multiplier)
-    return 2.0 * multiplier + 2.0 if halved else multiplier + 1.0
+    return multiplier + 1.0
 
 
 def exact_violation(gap: float, beta: float, multiplier: float) -> float:
     r"""Bound :math:`\mathrm{gap}/(\beta-\nu^*)` of the violation, for the penalty :math:`\beta[R]_+`, β > ν*.
 
     Corollary ``cor:AppendixConstraintViolationExactPenaltyTranslation`` with β/2 replaced by β.
-
-    Raises:
-        InvalidSetting: a negative argument, or β not above the multiplier.
     """
     check_nonnegative(gap=gap, multiplier=multiplier)
     if not beta > multiplier:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple, get_args
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple, get_args
 
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.occupancy.weighting import Scale
-from constrained_maxent.oracle.theory import convergence, estimator, parametrization
+from constrained_maxent.oracle.theory import convergence, gradient
 from constrained_maxent.oracle.theory.arithmetic import (
     check_counts,
     check_discount,
@@ -25,24 +25,14 @@ class ProblemConstants:
 
     Args:
         discount: γ in (0, 1).
-        n_states: S.
-        n_actions: A.
         radius: R of the parameters; :func:`~constrained_maxent.oracle.theory.density_radius` gives one.
         initial_min: smallest :math:`\mu_0(s)`, or another lower bound of the discounted visits of every state under
             every policy; 0 if there is none, and then no finite number of iterations is guaranteed.
-        objective: constants of the entropy, as of
-            :func:`~constrained_maxent.oracle.theory.entropy_constants`.
+        objective: constants of the entropy.
         constraint: constants of the constraint.
         constraint_max: bound of :math:`|R(\lambda)|` [unit of the constraint].
         scale: the scale of the λ that ``objective`` and ``constraint`` are functionals of.
         horizon: longest episode that the environment allows [steps]; ``None`` for as long as wanted.
-        initial_gap: gap of the penalized problem at the first policy [nats]; ``None`` takes the bound
-            :math:`\min(\sqrt2\,\ell_{H,2}, 2\ell_H)` times the mass of λ, plus :math:`\beta R_{\max}^2`.
-        mu_lambda: :math:`\mu_\lambda`, the Lipschitz constant of the inverse of θ ↦ λ at scale ``truncated``;
-            ``None`` takes :func:`~constrained_maxent.oracle.theory.inverse_lipschitz`.
-
-    Raises:
-        InvalidSetting: a value out of range.
     """
 
     discount: float
@@ -55,15 +45,12 @@ class ProblemConstants:
     constraint_max: float
     scale: Scale = "normalized"
     horizon: int | None = None
-    initial_gap: float | None = None
-    mu_lambda: float | None = None
 
     def __post_init__(self) -> None:
         check_discount(self.discount)
         check_counts(n_states=self.n_states, n_actions=self.n_actions)
         check_counts(horizon=1 if self.horizon is None else self.horizon)
         check_nonnegative(radius=self.radius, constraint_max=self.constraint_max)
-        check_nonnegative(initial_gap=self.initial_gap or 0.0, mu_lambda=self.mu_lambda or 0.0)
         if not 0.0 <= self.initial_min <= 1.0 / (1.0 - self.discount):
             raise InvalidSetting(f"initial_min={self.initial_min!r} must be from 0 to the mass of λ, 1/(1−γ).")
         if self.scale not in get_args(Scale):
@@ -71,12 +58,15 @@ class ProblemConstants:
 
 
 class PlanRow(NamedTuple):
-    """One figure of a :class:`Plan`, to print: symbol, value, meaning with unit, and label in the paper."""
+    """One figure of a :class:`Plan`, to print: symbol, value, and meaning with unit."""
 
     symbol: str
     value: float
     meaning: str
-    source: str
+
+
+def _figure(symbol: str, meaning: str) -> Any:
+    return field(metadata={"symbol": symbol, "meaning": meaning})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,38 +78,40 @@ class Plan:
     meaning of each is in :meth:`to_rows`. λ is at scale ``truncated``.
     """
 
-    epsilon: float
-    multiplier: float
-    beta: float
-    beta_exact: float
-    gap: float
-    density_radius: float
-    D_theta: float
-    D_lambda: float
-    mu_lambda: float
-    ell_P_lambda: float
-    L_P_lambda: float
-    L_P_lambda_inf: float
-    ell_P_theta: float
-    L_P_theta: float
-    D_H: float
-    D_g: float
-    sigma_H: float
-    error: float
-    truncation_bias: float
-    initial_gap: float
-    step_size: float
-    horizon: float
-    batch_occupancy: float
-    batch_gradient: float
-    batch_size: float
-    iterations: float
-    trajectories: float
-    transitions: float
+    epsilon: float = _figure("ε", "wanted accuracy of objective [nats] and violation [unit of R]")
+    multiplier: float = _figure("ν*", "multiplier of the constraint [nats / R]")
+    beta: float = _figure(
+        "β(ε)", "quadratic penalty β[R]₊²; the paper's β, with β/2 in front, is twice this [nats / R²]"
+    )
+    beta_exact: float = _figure("ν*+1", "exact penalty β[R]₊ from here on; 2ν*+2 with the paper's β/2 [nats / R]")
+    gap: float = _figure("ε̃", "gap to which the penalized problem is solved [nats]")
+    density_radius: float = _figure("R(ε/2)", "radius with which every policy is within ε/2, L1 per state")
+    D_theta: float = _figure("D_Θ", "diameter of the parameters")
+    D_lambda: float = _figure("D_Λ", "diameter of the occupancies [mass]")
+    mu_lambda: float = _figure("μ_λ", "Lipschitz constant of the inverse of θ ↦ λ [1 / mass]")
+    ell_P_lambda: float = _figure("ℓ_{P,λ}", "bound of the pseudo-rewards [nats / mass]")
+    L_P_lambda: float = _figure("L_{P,λ}", "their Lipschitz constant in λ, ℓ2 to largest entry [nats / mass²]")
+    L_P_lambda_inf: float = _figure("L_{P,λ,∞}", "their Lipschitz constant in λ, ℓ1 to largest entry [nats / mass²]")
+    ell_P_theta: float = _figure("ℓ_{P,θ}", "bound of the gradient [nats]")
+    L_P_theta: float = _figure("L_{P,θ}", "Lipschitz constant of the gradient [nats]")
+    D_H: float = _figure("D_{P,H}", "bias of the truncation, over γᴴ [nats]")
+    D_g: float = _figure("D_{P,ĝ}", "bias of the estimated occupancy, times √|B₁| [nats]")
+    sigma_H: float = _figure("σ_{P,H}", "standard deviation of one episode's gradient [nats]")
+    error: float = _figure("δ, σ", "largest bias and standard deviation of the batch's gradient [nats]")
+    truncation_bias: float = _figure("D_{P,H}γᴴ", "bias at the environment's horizon, or at H if it has none [nats]")
+    initial_gap: float = _figure("Δ₀", "gap of the penalized problem at the start [nats]")
+    step_size: float = _figure("η", "step size, 1/L_{P,θ}")
+    horizon: float = _figure("H", "length of an episode [steps]")
+    batch_occupancy: float = _figure("|B₁|", "episodes for the occupancy estimate")
+    batch_gradient: float = _figure("|B₂|", "episodes for the gradient")
+    batch_size: float = _figure("B", "episodes an iteration, both halves")
+    iterations: float = _figure("N", "iterations")
+    trajectories: float = _figure("N·B", "episodes in all")
+    transitions: float = _figure("N·B·H", "steps in all")
 
     def to_rows(self) -> list[PlanRow]:
         """All figures in reading order, for a table."""
-        return [PlanRow(symbol, getattr(self, field), meaning, source) for field, symbol, meaning, source in _ROWS]
+        return [PlanRow(value=getattr(self, figure.name), **figure.metadata) for figure in fields(self)]
 
 
 def plan(constants: ProblemConstants, epsilon: float, multiplier: float) -> Plan:
@@ -129,6 +121,8 @@ def plan(constants: ProblemConstants, epsilon: float, multiplier: float) -> Plan
     :math:`\tilde\epsilon = 1/(2\beta)` by ``biased_descent``. Half of the bias allowed goes to the horizon, half to
     :math:`\hat\lambda`: :math:`D_{P,H}\gamma^H \le \delta/2`, :math:`|B_1| \ge 4D_{P,\hat g}^2/\delta^2`,
     :math:`|B_2| \ge \sigma_{P,H}^2/\delta^2`. The optimum meant is that of policies with parameters in [−R, R].
+    The gap at the start is bounded by :math:`\min(\sqrt2\,\ell_{H,2}, 2\ell_H)` times the mass of λ, plus
+    :math:`\beta R_{\max}^2`.
 
     Departures: the proof of ``thm:MainResultPenalty`` gives the variance's batch size to :math:`B_1` and the bias's to
     :math:`B_2`, though pseudo-rewards come from :math:`B_1`; and it adds both, but Algorithm ``algo:Penalty`` halves
@@ -138,9 +132,6 @@ def plan(constants: ProblemConstants, epsilon: float, multiplier: float) -> Plan
         constants: the problem.
         epsilon: ε > 0, for the objective [nats] and for the violation [unit of the constraint] alike.
         multiplier: :math:`\nu^* \ge 0`, the constraint's multiplier at the optimum [nats per unit of the constraint].
-
-    Raises:
-        InvalidSetting: ε is not a finite number above 0, or the multiplier is negative or NaN.
     """
     discount, n_states, n_actions = constants.discount, constants.n_states, constants.n_actions
     beta = convergence.quadratic_beta(multiplier, epsilon)
@@ -149,22 +140,18 @@ def plan(constants: ProblemConstants, epsilon: float, multiplier: float) -> Plan
     objective, constraint = constants.objective.rescaled(factor), constants.constraint.rescaled(factor)
     penalized = penalized_constants(objective, constraint, beta=beta, constraint_max=constants.constraint_max)
 
-    mu_lambda = constants.mu_lambda
-    if mu_lambda is None:
-        mu_lambda = parametrization.inverse_lipschitz(n_actions, constants.radius, initial_min=constants.initial_min)
-    diameter = parametrization.occupancy_diameter(discount)
-    initial_gap = constants.initial_gap
-    if initial_gap is None:
-        entropy_range = min(product(diameter, objective.ell_2), 2.0 * objective.ell / (1.0 - discount))
-        initial_gap = entropy_range + product(beta, constants.constraint_max, constants.constraint_max)
-    smoothness = parametrization.gradient_lipschitz(penalized, discount)
+    mu_lambda = gradient.inverse_lipschitz(n_actions, constants.radius, initial_min=constants.initial_min)
+    diameter = gradient.occupancy_diameter(discount)
+    entropy_range = min(product(diameter, objective.ell_2), 2.0 * objective.ell / (1.0 - discount))
+    initial_gap = entropy_range + product(beta, constants.constraint_max, constants.constraint_max)
+    smoothness = gradient.gradient_lipschitz(penalized, discount)
     descent = convergence.biased_descent(
         smoothness, gap, mu_lambda=mu_lambda, diameter=diameter, initial_gap=initial_gap
     )
 
-    horizon = estimator.sufficient_horizon(penalized, discount, descent.error / 2.0)
-    D_g = estimator.occupancy_constant(penalized, discount, n_states=n_states, n_actions=n_actions)
-    sigma_H = estimator.gradient_spread(penalized, discount, horizon)
+    horizon = gradient.sufficient_horizon(penalized, discount, descent.error / 2.0)
+    D_g = gradient.occupancy_constant(penalized, discount, n_states=n_states, n_actions=n_actions)
+    sigma_H = gradient.gradient_spread(penalized, discount, horizon)
     batch_occupancy = _batch(2.0 * D_g, descent.error)
     batch_gradient = _batch(sigma_H, descent.error)
     batch_size = 2.0 * max(batch_occupancy, batch_gradient)
@@ -177,20 +164,20 @@ def plan(constants: ProblemConstants, epsilon: float, multiplier: float) -> Plan
         beta_exact=convergence.exact_beta(multiplier),
         gap=gap,
         # Half of the smallest float is 0.
-        density_radius=parametrization.density_radius(n_actions, epsilon / 2.0 or epsilon),
-        D_theta=parametrization.parameter_diameter(n_states, n_actions, constants.radius),
+        density_radius=gradient.density_radius(n_actions, epsilon / 2.0 or epsilon),
+        D_theta=gradient.parameter_diameter(n_states, n_actions, constants.radius),
         D_lambda=diameter,
         mu_lambda=mu_lambda,
         ell_P_lambda=penalized.ell,
         L_P_lambda=penalized.L,
         L_P_lambda_inf=penalized.L_inf,
-        ell_P_theta=parametrization.gradient_bound(penalized, discount),
+        ell_P_theta=gradient.gradient_bound(penalized, discount),
         L_P_theta=smoothness,
-        D_H=estimator.truncation_constant(penalized, discount, horizon),
+        D_H=gradient.truncation_constant(penalized, discount, horizon),
         D_g=D_g,
         sigma_H=sigma_H,
         error=descent.error,
-        truncation_bias=estimator.truncation_bias(penalized, discount, played),
+        truncation_bias=gradient.truncation_bias(penalized, discount, played),
         initial_gap=initial_gap,
         step_size=descent.step_size,
         horizon=horizon,
@@ -207,55 +194,3 @@ def _batch(deviation: float, error: float) -> float:
     """Episodes whose mean deviates by no more than the error allowed, at least 1."""
     root = divide(deviation, error)
     return max(1.0, round_up(product(root, root)))
-
-
-_DESCENT, _BIAS = "thm:BiasedSGDHiddenConvex", "lem:PenaltyBiasVarianceGradientEstimator"
-_REGULARITY, _SMOOTHNESS = (
-    "lem:AppendixSmoothnessBoundedGradientsPenaltyLambda",
-    "cor:GradientBoundSmoothnessPenalty",
-)
-_ROWS = (
-    ("epsilon", "ε", "wanted accuracy of objective [nats] and violation [unit of R]", "cor:FinalRateTranslation"),
-    ("multiplier", "ν*", "multiplier of the constraint [nats / R]", "ass:StrongDuality"),
-    (
-        "beta",
-        "β(ε)",
-        "quadratic penalty β[R]₊²; the paper's β, with β/2 in front, is twice this [nats / R²]",
-        "cor:FinalRateTranslation",
-    ),
-    (
-        "beta_exact",
-        "ν*+1",
-        "exact penalty β[R]₊ from here on; 2ν*+2 with the paper's β/2 [nats / R]",
-        "thm:MainResultPPPMExactPenaltyConvergenceGuarantee",
-    ),
-    ("gap", "ε̃", "gap to which the penalized problem is solved [nats]", "cor:FinalRateTranslation"),
-    (
-        "density_radius",
-        "R(ε/2)",
-        "radius with which every policy is within ε/2, L1 per state",
-        "prop:SoftmaxApproximationStationaryPolicies",
-    ),
-    ("D_theta", "D_Θ", "diameter of the parameters", "lem:FinalComplexityDirectSoftmax"),
-    ("D_lambda", "D_Λ", "diameter of the occupancies [mass]", "ass:ParametrizationSOAM"),
-    ("mu_lambda", "μ_λ", "Lipschitz constant of the inverse of θ ↦ λ [1 / mass]", "ass:ParametrizationSOAM"),
-    ("ell_P_lambda", "ℓ_{P,λ}", "bound of the pseudo-rewards [nats / mass]", _REGULARITY),
-    ("L_P_lambda", "L_{P,λ}", "their Lipschitz constant in λ, ℓ2 to largest entry [nats / mass²]", _REGULARITY),
-    ("L_P_lambda_inf", "L_{P,λ,∞}", "their Lipschitz constant in λ, ℓ1 to largest entry [nats / mass²]", _REGULARITY),
-    ("ell_P_theta", "ℓ_{P,θ}", "bound of the gradient [nats]", _SMOOTHNESS),
-    ("L_P_theta", "L_{P,θ}", "Lipschitz constant of the gradient [nats]", _SMOOTHNESS),
-    ("D_H", "D_{P,H}", "bias of the truncation, over γᴴ [nats]", _BIAS),
-    ("D_g", "D_{P,ĝ}", "bias of the estimated occupancy, times √|B₁| [nats]", _BIAS),
-    ("sigma_H", "σ_{P,H}", "standard deviation of one episode's gradient [nats]", _BIAS),
-    ("error", "δ, σ", "largest bias and standard deviation of the batch's gradient [nats]", _DESCENT),
-    ("truncation_bias", "D_{P,H}γᴴ", "bias at the environment's horizon, or at H if it has none [nats]", _BIAS),
-    ("initial_gap", "Δ₀", "gap of the penalized problem at the start [nats]", _DESCENT),
-    ("step_size", "η", "step size, 1/L_{P,θ}", "thm:MainResultPenalty"),
-    ("horizon", "H", "length of an episode [steps]", "thm:MainResultPenalty"),
-    ("batch_occupancy", "|B₁|", "episodes for the occupancy estimate", "thm:MainResultPenalty"),
-    ("batch_gradient", "|B₂|", "episodes for the gradient", "thm:MainResultPenalty"),
-    ("batch_size", "B", "episodes an iteration, both halves", "thm:MainResultPenalty"),
-    ("iterations", "N", "iterations", "thm:MainResultPenalty"),
-    ("trajectories", "N·B", "episodes in all", "cor:FinalRateTranslation"),
-    ("transitions", "N·B·H", "steps in all", "cor:FinalRateTranslation"),
-)

@@ -13,13 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.oracle.theory.arithmetic import (
-    check_counts,
-    check_nonnegative,
-    check_positive,
-    divide,
-    product,
-)
+from constrained_maxent.oracle.theory.arithmetic import check_counts, check_nonnegative, check_positive, divide, product
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +29,6 @@ class FunctionalConstants:
         L: :math:`L_\lambda \ge \|\nabla G(\lambda)-\nabla G(\lambda')\|_\infty / \|\lambda-\lambda'\|_2`; the usual
             smoothness constant, Euclidean above and below, is such a bound [unit of G per unit of λ²].
         L_inf: :math:`L_{\lambda,\infty} \ge \|\nabla G(\lambda)-\nabla G(\lambda')\|_\infty / \|\lambda-\lambda'\|_1`.
-
-    Raises:
-        InvalidSetting: a bound is negative or NaN. Infinite ones are legal.
     """
 
     ell: float
@@ -66,52 +57,33 @@ class FunctionalConstants:
         )
 
 
-def entropy_constants(sigma: float, *, n_cells: int, mass: float = 1.0, least: float = 0.0) -> FunctionalConstants:
+def entropy_constants(sigma: float, *, n_cells: int, mass: float = 1.0) -> FunctionalConstants:
     r"""Constants of :math:`-\sum \lambda\log(\lambda+\sigma)`, the functional ``Entropy(smoothing=sigma)``.
 
     Its derivatives in one entry, :math:`-\log(\lambda+\sigma) - \lambda/(\lambda+\sigma)` and
     :math:`-1/(\lambda+\sigma) - \sigma/(\lambda+\sigma)^2`, are monotone, so both are bounded at the ends of
-    [least, mass]; at 0 they are :math:`-\log\sigma` and :math:`-2/\sigma`.
+    [0, mass]; at 0 they are :math:`-\log\sigma` and :math:`-2/\sigma`.
 
-    Without smoothing the entropy is smooth only where λ is bounded below. The paper says so after
-    ``ass:Lsmoothness`` and, in Theorem ``lem:FinalComplexityDirectSoftmax``, takes :math:`L_\lambda = O(1/\epsilon)`
-    from such a bound. An estimate :math:`\hat\lambda` is 0 in every cell that was not visited, so ``least`` above 0 is
-    for exact occupancies only; the gradient estimator needs σ above 0.
+    Theorem ``lem:FinalComplexityDirectSoftmax`` of the paper takes :math:`L_\lambda = O(1/\epsilon)` from a lower bound
+    of λ instead of smoothing. An estimate :math:`\hat\lambda` is 0 in every cell that was not visited, and needs σ.
 
     Args:
-        sigma: smoothing σ ≥ 0, in units of λ.
+        sigma: smoothing σ > 0, in units of λ.
         n_cells: number of state-action pairs.
         mass: largest mass of λ: 1 at scale ``normalized``, 1/(1−γ) at ``truncated``.
-        least: lower bound of every entry of λ.
-
-    Raises:
-        InvalidSetting: an argument out of range, or σ and ``least`` both 0.
 
     >>> entropy_constants(0.5, n_cells=4).L
     4.0
     """
-    check_nonnegative(sigma=sigma, least=least)
     check_counts(n_cells=n_cells)
-    check_positive(mass=mass)
-    if least > mass or not math.isfinite(sigma):
-        raise InvalidSetting(f"least={least!r} must not exceed mass={mass!r}, and sigma={sigma!r} must be finite.")
-    lowest = least + sigma
-    if lowest == 0.0:
-        raise InvalidSetting("The entropy is not smooth at λ = 0: give a smoothing sigma, or a lower bound least of λ.")
-    slopes = [abs(math.log(x + sigma) + x / (x + sigma)) for x in (least, mass)]
-    ell = max(slopes)
-    curvature = divide(1.0, lowest) + divide(divide(sigma, lowest), lowest)
+    check_positive(sigma=sigma, mass=mass)
+    ell = max(abs(math.log(x + sigma) + x / (x + sigma)) for x in (0.0, mass))
+    curvature = 2.0 * divide(1.0, sigma)
     return FunctionalConstants(ell=ell, ell_2=math.sqrt(n_cells) * ell, L=curvature, L_inf=curvature)
 
 
 def linear_constants(cost: ArrayLike) -> FunctionalConstants:
-    r"""Constants of :math:`\langle c,\lambda\rangle`, whose gradient is *c* everywhere.
-
-    Args:
-        cost: table c(s, a), of any shape.
-
-    Raises:
-        InvalidSetting: the table is empty, or has an entry that is NaN or infinite.
+    r"""Constants of :math:`\langle c,\lambda\rangle` for a table *c* of any shape, which is the gradient everywhere.
 
     >>> linear_constants([[3.0, -4.0]])
     FunctionalConstants(ell=4.0, ell_2=5.0, L=0.0, L_inf=0.0)
@@ -128,9 +100,6 @@ def linear_max(cost: ArrayLike, *, limit: float = 0.0, mass: float = 1.0) -> flo
 
     Paper Lemma ``lem:AppendixSmoothnessBoundedGradientsPenaltyLambda``. Smaller masses count because episodes that end
     early have them.
-
-    Raises:
-        InvalidSetting: an argument is NaN or infinite, or the mass is not above 0.
 
     >>> linear_max([[50.0, -0.001]], limit=2.0)
     48.0
@@ -164,9 +133,6 @@ def penalized_constants(
         constraint: constants of R.
         beta: β ≥ 0 of the penalty :math:`\beta[R]_+^2`.
         constraint_max: bound :math:`R_{\max}` of :math:`|R(\lambda)|`.
-
-    Raises:
-        InvalidSetting: β or ``constraint_max`` is negative or NaN.
     """
     check_nonnegative(beta=beta, constraint_max=constraint_max)
     return FunctionalConstants(
