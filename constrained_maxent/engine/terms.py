@@ -133,16 +133,11 @@ def measure(
     parts: FloatArray,
     values: FloatArray,
 ) -> None:
-    """Evaluate the functionals.
+    """Evaluate T(λ̂) of every term into ``parts``, F(λ̂) of the objective and R(λ̂) of the constraints into ``values``.
 
-    Args:
-        terms: the functionals.
-        occupancy: λ̂, flat, ``(n_cells,)``.
-        state_occupancy: receives its state marginal, ``(n_states,)``, where a term asks for it.
-        with_objective: whether F of the objective is asked for. If not, of its terms only those are evaluated whose
-            value the derivative needs.
-        parts: receives T(λ̂) of every term, ``(n_terms,)``.
-        values: receives F(λ̂) of every functional, ``(n_functionals,)``; that of an objective that is not there stays.
+    ``state_occupancy`` receives the state marginal where a term asks for it. Of an objective without
+    ``with_objective``, only those terms are evaluated whose value the derivative needs; where there is none, its value
+    stays.
     """
     for j in range(len(parts)):
         if terms.over_states[j]:
@@ -158,6 +153,8 @@ def measure(
             else:
                 parts[j] = value(terms, j, occupancy)
             values[owner] += terms.weights[j] * parts[j]
+    for i in range(1, len(values)):
+        values[i] -= terms.limits[i]
 
 
 @inner
@@ -189,15 +186,7 @@ def value(terms: Terms, j: int, masses: FloatArray) -> float:
 
 @inner
 def derivative(kind: int, mass: float, sigma: float, entry: float, part: float) -> float:
-    """∂T/∂λ in one cell, of all kinds but functions of the user's.
-
-    Args:
-        kind: of the term.
-        mass: λ̂ of the cell, or of its state.
-        sigma: σ.
-        entry: of the term's table in the cell.
-        part: T(λ̂), which only the distance asks for.
-    """
+    """∂T/∂λ in one cell, of all kinds but functions of the user's; ``part`` is T(λ̂), which the distance asks for."""
     if kind == LINEAR:
         return entry
     if kind == DISTANCE:
@@ -217,10 +206,7 @@ def pseudo_rewards(
     n_actions: int,
     rewards: FloatArray,
 ) -> None:
-    """The pseudo-reward ∂F/∂λ - Σ ℒ'(R) ∂R/∂λ of the used cells, ``(n_cells,)``.
-
-    ``slopes`` are by functional, ``(n_functionals,)``, ``parts`` by term, ``(n_terms,)``.
-    """
+    """The pseudo-reward ∂F/∂λ - Σ ℒ'(R) ∂R/∂λ of the used cells into ``rewards``, from the slopes and parts."""
     kinds, tables, smoothing, over_states = terms.kinds, terms.tables, terms.smoothing, terms.over_states
     rewards[:] = 0.0
     for j in range(len(kinds)):
@@ -245,7 +231,7 @@ def pseudo_rewards(
 
 @inner
 def marginal(occupancy: FloatArray, n_actions: int, out: FloatArray) -> None:
-    """The state marginal of a flat table, ``(n_states,)``."""
+    """The state marginal of a flat table into ``out``."""
     for state in range(len(out)):
         total = 0.0
         for action in range(n_actions):
