@@ -86,7 +86,7 @@ def add_returns(
 def softmax_gradient(
     policy: FloatArray, n_used: int, used: Flags, factors: FloatArray, gradient: FloatArray, touched: Flags
 ) -> float:
-    """The estimate ĝ into ``gradient``, and the sum of its squares; factors and flags are cleared for the next batch."""
+    """Write ĝ into ``gradient``, return the sum of its squares, and clear factors and flags for the next batch."""
     n_states, n_actions = policy.shape
     squares = 0.0
     for s in range(n_states):

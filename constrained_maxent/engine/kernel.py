@@ -207,9 +207,7 @@ def _make_advance(digest: str) -> Callable[..., None]:
                     else:
                         mark(cells, first_used, used)
                     pseudo_rewards(terms, slopes, parts, state.occupancy, state_occupancy, used, n_actions, rewards)
-                    add_returns(
-                        dynamics.weights, rewards, cells, first_used, use_baseline, None, returns, factors
-                    )
+                    add_returns(dynamics.weights, rewards, cells, first_used, use_baseline, None, returns, factors)
                     squares = softmax_gradient(policy, n_used, used, factors, gradient, stale)
                     if settings.use_momentum:
                         has_old = counters[UPDATES] > 0
@@ -247,9 +245,7 @@ def _make_advance(digest: str) -> Callable[..., None]:
             for i in range(len(state.multipliers)):
                 beta = beta_at(settings, penalties, i, progress)
                 state.peaks[i] = max(state.peaks[i], values[i + 1])
-                state.multipliers[i] = stepped(
-                    penalties, i, beta, state.multipliers[i], state.peaks[i], values[i + 1]
-                )
+                state.multipliers[i] = stepped(penalties, i, beta, state.multipliers[i], state.peaks[i], values[i + 1])
             counters[STEPS] += steps
             counters[ITERATION] = k + 1
         if trace.snapshot_every > 0 and target % trace.snapshot_every == 0 and counters[ITERATION] == target:

@@ -101,9 +101,9 @@ def prepare(runs: Sequence[RunSettings], n_states: int, n_actions: int) -> list[
         if functionals not in known:
             known[functionals] = terms_of(functionals, n_states, n_actions)
         terms, functions = known[functionals]
-        penalties, *start = penalties_of([constraint.penalty for constraint in run.constraints.values()])
+        penalties, multipliers, peaks = penalties_of([constraint.penalty for constraint in run.constraints.values()])
         settings, key = CompiledSettings.of(run), stream_key(run.seed)
-        prepared.append(PreparedRun(terms, penalties, settings, key, *start, functions))
+        prepared.append(PreparedRun(terms, penalties, settings, key, multipliers, peaks, functions))
     return prepared
 
 

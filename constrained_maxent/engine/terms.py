@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -18,14 +19,8 @@ from constrained_maxent.functionals import Functional
 from constrained_maxent.functionals.terms import EngineTerm
 from constrained_maxent.types import FloatArray, IntArray, is_number, require_finite
 
+_KINDS = ("entropy", "linear", "divergence", "distance", "elementwise")
 ENTROPY, LINEAR, DIVERGENCE, DISTANCE, ELEMENTWISE = range(5)
-_KINDS = {
-    "entropy": ENTROPY,
-    "linear": LINEAR,
-    "divergence": DIVERGENCE,
-    "distance": DISTANCE,
-    "elementwise": ELEMENTWISE,
-}
 
 
 class Terms(NamedTuple):
@@ -64,26 +59,20 @@ def terms_of(
         InvalidSetting: a term that makes no sense, or a smoothing of 0.
         InvalidData: a table of another size than the MDP.
     """
-    owned = [
-        (owner, term)
-        for owner, functional in enumerate(functionals)
-        if functional is not None
-        for term in _terms_of_one(functional, n_states, n_actions)
-    ]
-    count = len(owned)
-    functions: list[UserFunction] = []
+    of_each = [_checked_terms(functional, n_states, n_actions) for functional in functionals]
+    all_terms, functions = list(chain.from_iterable(of_each)), list[UserFunction]()
     terms = Terms(
         has_objective=int(functionals[0] is not None),
         limits=np.array([0.0 if functional is None else functional.limit for functional in functionals]),
-        owners=np.array([owner for owner, _ in owned], dtype=np.int64),
-        kinds=np.array([_KINDS[term.kind] for _, term in owned], dtype=np.int64),
-        weights=np.array([term.weight for _, term in owned], dtype=np.float64),
-        tables=np.zeros((count, n_states * n_actions)),
-        smoothing=np.array([term.smoothing for _, term in owned], dtype=np.float64),
-        over_states=np.array([term.over_states for _, term in owned], dtype=np.int64),
-        addresses=np.zeros((count, 2), dtype=np.int64),
+        owners=np.repeat(np.arange(len(of_each)), [len(terms) for terms in of_each]),
+        kinds=np.array([_KINDS.index(term.kind) for term in all_terms], dtype=np.int64),
+        weights=np.array([term.weight for term in all_terms], dtype=np.float64),
+        tables=np.zeros((len(all_terms), n_states * n_actions)),
+        smoothing=np.array([term.smoothing for term in all_terms], dtype=np.float64),
+        over_states=np.array([term.over_states for term in all_terms], dtype=np.int64),
+        addresses=np.zeros((len(all_terms), 2), dtype=np.int64),
     )
-    for j, (_, term) in enumerate(owned):
+    for j, term in enumerate(all_terms):
         if term.table is not None:
             terms.tables[j] = term.table.reshape(-1)
         if term.kind == "divergence":
@@ -95,8 +84,8 @@ def terms_of(
     return terms, tuple(functions)
 
 
-def _terms_of_one(functional: Functional, n_states: int, n_actions: int) -> Sequence[EngineTerm]:
-    terms = tuple(functional.engine_terms(n_states, n_actions))
+def _checked_terms(functional: Functional | None, n_states: int, n_actions: int) -> Sequence[EngineTerm]:
+    terms = () if functional is None else tuple(functional.engine_terms(n_states, n_actions))
     name = type(functional).__name__
     for term in terms:
         if term.kind not in _KINDS:
