@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from constrained_maxent.engine.kernel import DIVERGED, ITERATION, STEPS, State, Trace, advance
+import joblib
+
+from constrained_maxent.engine.kernel import DIVERGED, ITERATION, STEPS, advance
 from constrained_maxent.engine.sampling import FiniteMDP, tabulate
 from constrained_maxent.engine.settings import RunSettings
 from constrained_maxent.engine.store import Store, TabularResult, prepare
@@ -18,21 +18,12 @@ from constrained_maxent.occupancy import Scale
 from constrained_maxent.types import check_count, is_number
 
 
-@dataclass(frozen=True)
-class EngineProgress:
-    """How far the runs are, as callbacks get it.
-
-    Attributes:
-        iterations: batches that every run has done, unless it diverged.
-        target: batches that each is to do.
-        transitions: steps taken in the MDP so far, all runs together.
-        seconds: since ``run`` was called [s].
-    """
+class EngineProgress(NamedTuple):
+    """Batches that every run has done, unless it diverged, and that each is to do; steps of all runs in the MDP."""
 
     iterations: int
     target: int
     transitions: int
-    seconds: float
 
 
 Callback = Callable[["TabularEngine", EngineProgress], bool | None]
@@ -102,7 +93,7 @@ class TabularEngine:
         self._plan_is_given = planned_iterations is not None
         self.planned_iterations = int(planned_iterations or 0)
         """Number of batches over which schedules run; 0 before the first call of ``run``, if none was given."""
-        self._threads = min(int(threads or available_processors()), len(self.runs))
+        self._threads = min(int(threads or joblib.cpu_count()), len(self.runs))
         self._store = Store(
             self._prepared,
             tuple(self.runs[0].constraints),
@@ -142,27 +133,28 @@ class TabularEngine:
         target = check_count("iterations", iterations, least=0)
         if chunk_iterations is not None:
             check_count("chunk_iterations", chunk_iterations)
-        begun, pace = time.perf_counter(), self._shortest_chunk
+        pace = self._shortest_chunk
         self._store.reserve(target)
         self.planned_iterations = self.planned_iterations or target
         views = [(self._store.state(i), self._store.trace(i)) for i in range(len(self.runs))]
+        fixed = [(self._dynamics, run.terms, run.penalties, run.settings, run.key) for run in self._prepared]
         pool = ThreadPoolExecutor(self._threads, thread_name_prefix="tabular-engine")
         try:
             while (done := self._least_done(target)) < target:
                 goal = min(done + (chunk_iterations or pace), target)
-                chunk_begun = time.perf_counter()
+                begun = time.perf_counter()
                 # The compiled code does not hold the interpreter's lock, so that threads are enough.
-                futures = [pool.submit(self._advance, i, *views[i], goal) for i in self._order]
-                for future in futures:
+                running = [
+                    pool.submit(advance, *fixed[i], *views[i], float(self.planned_iterations), goal)
+                    for i in self._order
+                    if views[i][0].counters[DIVERGED] < 0
+                ]
+                for future in running:
                     future.result()
                 if goal - done == pace:  # a shorter one, the last, tells less
-                    pace = next_chunk(pace, time.perf_counter() - chunk_begun, self._shortest_chunk)
-                progress = EngineProgress(
-                    iterations=self._least_done(target),
-                    target=target,
-                    transitions=int(self._store.arrays["counters"][:, STEPS].sum()),
-                    seconds=time.perf_counter() - begun,
-                )
+                    pace = next_chunk(pace, time.perf_counter() - begun, self._shortest_chunk)
+                transitions = int(self._store.arrays["counters"][:, STEPS].sum())
+                progress = EngineProgress(self._least_done(target), target, transitions)
                 answer = None if callback is None else callback(self, progress)
                 if answer is not None and not answer:
                     break
@@ -174,12 +166,6 @@ class TabularEngine:
     def result(self) -> TabularResult:
         """Everything so far; copies."""
         return self._store.result()
-
-    def _advance(self, i: int, state: State, trace: Trace, goal: int) -> None:
-        terms, penalties, settings, key, *_ = self._prepared[i]
-        if state.counters[DIVERGED] < 0:
-            planned = float(self.planned_iterations)
-            advance(self._dynamics, terms, penalties, settings, key, state, trace, planned, goal)
 
     def _least_done(self, target: int) -> int:
         """Batches done by the run that is furthest behind; the target if none is under way."""
@@ -229,14 +215,6 @@ def _checked(runs: Iterable[RunSettings]) -> tuple[RunSettings, ...]:
                 "have no effect, or use an engine for each."
             )
     return checked
-
-
-def available_processors() -> int:
-    """Processors that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on this system
-        return os.cpu_count() or 1
 
 
 CHUNK_SECONDS = 0.3

@@ -19,7 +19,7 @@ from constrained_maxent.engine.gradient import (
 )
 from constrained_maxent.engine.multipliers import Penalties, beta_of, slope, stepped
 from constrained_maxent.engine.sampling import Dynamics, Flags, count, remember, sample, softmax_rows
-from constrained_maxent.engine.settings import ADAM, NATURAL, NORMALIZED, PREVIOUS, CompiledSettings, schedule_at
+from constrained_maxent.engine.settings import ADAM, NATURAL, NORMALIZED, CompiledSettings, schedule_at
 from constrained_maxent.engine.steps import adam_step, is_finite, natural_step, plain_step, pull_to_center
 from constrained_maxent.engine.terms import Terms, marginal, measure, pseudo_rewards
 from constrained_maxent.types import FloatArray, IntArray
@@ -189,7 +189,7 @@ def _make_advance(digest: str) -> Callable[..., None]:
                 theta_now[:] = state.theta
             for turn in range(2):
                 # Of the two halves of an iteration, estimate and step, the step comes first with pairing "previous".
-                if (turn == 0) != (settings.pairing == PREVIOUS):
+                if (turn == 0) != settings.is_previous:
                     count(dynamics.weights, cells, settings.n_first, fresh)
                     if settings.use_momentum and k > 0:
                         correct_occupancy(

@@ -19,11 +19,8 @@ Pairing = Literal["split", "same", "previous"]
 Optimizer = Literal["sgd", "normalized", "natural", "adam"]
 Baseline = Literal["none", "batch-mean"]
 
-SAME, SPLIT, PREVIOUS = range(3)
-_PAIRINGS = {"same": SAME, "split": SPLIT, "previous": PREVIOUS}
-
-PLAIN, NORMALIZED, NATURAL, ADAM = range(4)
-_OPTIMIZERS = {"sgd": PLAIN, "normalized": NORMALIZED, "natural": NATURAL, "adam": ADAM}
+NORMALIZED, NATURAL, ADAM = 1, 2, 3
+"""Places in ``Optimizer``."""
 
 
 _SCHEDULES = ("memory", "learning_rate", "beta", "momentum")
@@ -155,7 +152,7 @@ class CompiledSettings(NamedTuple):
     n_episodes: int
     n_first: int
     first_used: int
-    pairing: int
+    is_previous: int
     fresh_share: CompiledSchedule
     learning_rate: CompiledSchedule
     has_beta: int
@@ -180,12 +177,12 @@ class CompiledSettings(NamedTuple):
             n_episodes=episodes,
             n_first=half or episodes,
             first_used=half,
-            pairing=_PAIRINGS[settings.pairing],
+            is_previous=int(settings.pairing == "previous"),
             fresh_share=schedule(fresh_share(settings.memory)),
             learning_rate=schedule(settings.learning_rate),
             has_beta=int(settings.beta is not None),
             beta=schedule(settings.beta or 0.0),
-            optimizer=_OPTIMIZERS[settings.optimizer],
+            optimizer=get_args(Optimizer).index(settings.optimizer),
             damping=float(settings.damping),
             use_momentum=int(settings.uses_momentum),
             momentum=schedule(settings.momentum),

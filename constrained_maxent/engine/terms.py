@@ -79,7 +79,7 @@ def terms_of(
             terms.tables[j] = np.log(terms.tables[j] + term.smoothing)
         if term.value is not None and term.slope is not None:
             pair = compile_user_function("value", term.value), compile_user_function("slope", term.slope)
-            terms.addresses[j] = [function.address for function in pair]
+            terms.addresses[j] = [function.code.address for function in pair]
             functions += pair
     return terms, tuple(functions)
 
