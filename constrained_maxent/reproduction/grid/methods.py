@@ -1,7 +1,4 @@
-"""The methods of the grid study: what each setting is for the engine.
-
-What a ``Setting`` does not say stands here.
-"""
+"""The methods of the grid study: what each setting is for the engine, with all that a ``Setting`` does not say."""
 
 from __future__ import annotations
 
@@ -56,14 +53,7 @@ PRESET = PRESETS["FrozenLake-PGP-v0"]["default"]
 
 
 def run_settings(setting: Setting, name: str, functional: Functional, *, seed: int) -> RunSettings:
-    """What the engine is to do for one setting and seed.
-
-    Args:
-        setting: method and numbers.
-        name: of the constraint.
-        functional: its constrained quantity, with the limit.
-        seed: of the run.
-    """
+    """What the engine is to do for one setting and seed; the functional, with its limit, is the constraint's."""
     return RunSettings(
         seed=seed,
         constraints={name: Constraint(functional, _penalty(setting))},

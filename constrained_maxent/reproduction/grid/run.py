@@ -151,7 +151,7 @@ def _train(
     engine = TabularEngine(
         world.mdp,
         [
-            run_settings(setting, study.constraint, world.at_limit(setting.limit), seed=seed)
+            run_settings(setting, study.constraint, world.functional.with_limit(setting.limit), seed=seed)
             for setting in study.settings
             for seed in range(study.seeds)
         ],
