@@ -6,8 +6,9 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -19,8 +20,7 @@ from constrained_maxent.errors import CheckpointMismatch, InvalidRun
 from constrained_maxent.oracle import frank_wolfe
 from constrained_maxent.penalties import Quadratic
 from constrained_maxent.problem import Constraint
-from constrained_maxent.reproduction.grid.methods import run_settings
-from constrained_maxent.reproduction.grid.studies import GridStudy, WorldName
+from constrained_maxent.reproduction.grid.studies import GridStudy, Setting, WorldName, run_settings
 from constrained_maxent.reproduction.grid.worlds import ENTROPY, OCCUPANCY, World, world_of
 from constrained_maxent.reproduction.tables import read_table, write_table
 from constrained_maxent.runs.run_folder import require_folder
@@ -30,25 +30,15 @@ SECONDS_BETWEEN_CHECKPOINTS = 2.0
 CHECKPOINT_SHARE = 0.02
 """Most of the time that checkpoints may take: large ones come less often."""
 
-SETTING: dict[str, type[pl.DataType]] = {
-    "study": pl.String,
-    "method": pl.String,
-    "episodes_per_batch": pl.Int64,
-    "learning_rate": pl.Float64,
-    "beta": pl.Float64,
-    "dual_rate": pl.Float64,
-    "momentum": pl.Float64,
-    "limit": pl.Float64,
-}
+_TYPES: dict[Any, type[pl.DataType]] = {"Method": pl.String, "int": pl.Int64, "float": pl.Float64}
+SETTING = {"study": pl.String} | {field.name: _TYPES[field.type] for field in fields(Setting)}
 """Columns that tell a setting from others."""
 
-ROWS = SETTING | {
-    "seed": pl.Int64,
-    "iteration": pl.Int64,
-    "transitions": pl.Int64,
-    "entropy": pl.Float64,
-    "value": pl.Float64,
-}
+ROWS = (
+    SETTING
+    | dict.fromkeys(("seed", "iteration", "transitions"), pl.Int64)
+    | dict.fromkeys(("entropy", "value"), pl.Float64)
+)
 """Columns of a study's rows. Each is one policy of one run, evaluated exactly: how many batches and transitions were
 before it, the run's transitions shared out evenly over its batches; the entropy of its occupancy [nats]; and its cost,
 or its distance to the reference, which keeps the constraint where ``value`` ≤ ``limit``."""

@@ -13,9 +13,8 @@ import pytest
 from constrained_maxent.engine import TabularEngine
 from constrained_maxent.errors import InvalidRun
 from constrained_maxent.reproduction.grid import run
-from constrained_maxent.reproduction.grid.methods import run_settings
 from constrained_maxent.reproduction.grid.run import ROWS, StudyFiles, frank_wolfe_mixtures, run_study
-from constrained_maxent.reproduction.grid.studies import STUDIES
+from constrained_maxent.reproduction.grid.studies import STUDIES, run_settings
 from constrained_maxent.reproduction.grid.worlds import world_of
 from constrained_maxent.reproduction.tables import read_table
 
