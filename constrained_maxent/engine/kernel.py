@@ -29,15 +29,15 @@ ITERATION, UPDATES, STEPS, DIVERGED = range(4)
 
 
 class State(NamedTuple):
-    """All that a run carries from one batch to the next.
+    """All that a run carries from one batch to the next. What no run of the engine uses has no rows.
 
     Attributes:
         theta: θ, ``(n_states, n_actions)``.
         occupancy: λ̂, flat, ``(n_cells,)``.
-        mean, square: Adam's moments, ``(n_states, n_actions)``; without rows for other steps.
-        previous_theta, previous_rewards, direction: with momentum θ and the pseudo-rewards of the batch before, and d,
-            each ``(n_states, n_actions)``; else without rows.
-        center: of the proximal term, ``(n_states, n_actions)``; without rows where there is none.
+        mean, square: Adam's moments, of θ's shape.
+        previous_theta, previous_rewards, direction: for momentum θ and the pseudo-rewards of the batch before, and d,
+            of θ's shape.
+        center: of the proximal term, of θ's shape.
         multipliers: ``(n_constraints,)``.
         peaks: largest violation of each constraint so far, at least 0, ``(n_constraints,)``.
         counters: batches done, steps of θ, transitions, and in which batch the run diverged (-1: it did not).

@@ -52,7 +52,7 @@ class RunSettings:
     """
 
     seed: int = 0
-    """Of everything random. Runs with one seed share their random numbers, whatever else distinguishes them."""
+    """The seed of everything random. Runs with one seed share their random numbers, whatever else differs."""
     objective: Functional | None = field(default_factory=Entropy)
     """F, to be maximized; ``None`` for none."""
     constraints: Mapping[str, Constraint] = field(default_factory=dict)

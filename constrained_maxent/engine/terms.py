@@ -29,11 +29,9 @@ class Terms(NamedTuple):
     Attributes:
         has_objective: 0 or 1.
         limits: of the functionals, ``(n_functionals,)``.
-        owners: the functional that each term belongs to, ``(n_terms,)``.
-        kinds: of the terms, ``(n_terms,)``.
-        weights: w, ``(n_terms,)``.
+        owners: the functional that each term belongs to, ``(n_terms,)``, as the next three.
+        kinds, weights, smoothing: which formula, w, and σ.
         tables: e, or the logarithm of a smoothed reference, ``(n_terms, n_cells)``.
-        smoothing: σ, ``(n_terms,)``.
         over_states: whether masses are those of states, ``(n_terms,)``.
         addresses: of f and ∂f/∂m, where they are the user's, ``(n_terms, 2)``.
     """
@@ -94,15 +92,13 @@ def _checked_terms(functional: Functional | None, n_states: int, n_actions: int)
             raise InvalidSetting(f"weight={term.weight!r} of a term of {name} must be a finite number.")
         if term.kind in ("entropy", "divergence") and not term.smoothing > 0.0:
             raise InvalidSetting(
-                f"smoothing={term.smoothing!r} makes the pseudo-reward of {name} infinite in cells never seen: give a "
-                "smoothing above 0."
+                f"smoothing={term.smoothing!r} of {name} must be above 0: in cells never seen, the pseudo-reward would "
+                "be infinite."
             )
         if [term.value is not None, term.slope is not None] != [term.kind == "elementwise"] * 2:
             raise InvalidSetting(f"value= and slope= of a term of {name}: kind='elementwise' needs both, others none.")
         if term.over_states and (term.kind not in ("entropy", "elementwise") or term.table is not None):
-            raise InvalidSetting(
-                f"over_states=True of a term of {name} is for the kinds 'entropy' and 'elementwise', without a table."
-            )
+            raise InvalidSetting(f"over_states=True in {name} takes 'entropy' or 'elementwise', and no table.")
         if term.table is not None:
             if term.table.shape != (n_states, n_actions):
                 raise InvalidData(

@@ -49,7 +49,7 @@ class Setting:
     momentum: float = 1.0
     """α, weight of the new batch in VR-PDPG's estimates."""
     limit: float = 0.0
-    """Of the constraint."""
+    """Limit of the constraint."""
 
 
 PRESET = PRESETS["FrozenLake-PGP-v0"]["default"]
