@@ -53,25 +53,15 @@ def flushed(number: float) -> float:
     return number if abs(number) > 1e-290 else 0.0
 
 
-# Functions of the user's.
-
-
 @dataclass(frozen=True, eq=False)
 class UserFunction:
-    """Machine code of a function ``(float, float) -> float`` that a user gave; it lasts as long as this object.
+    """A function ``(float, float) -> float`` of a user's, as ``code``: what Numba compiled, and keeps while this lives.
 
-    Attributes:
-        digest: of all that the function computes with, the same in every process.
-        code: what Numba made of it.
+    ``digest`` is that of all the function computes with, the same in every process.
     """
 
     digest: str
     code: Any
-
-    @property
-    def address(self) -> int:
-        """Where the machine code lies, for :func:`call_through`."""
-        return int(self.code.address)
 
 
 _user_functions: WeakValueDictionary[str, UserFunction] = WeakValueDictionary()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from constrained_maxent.engine.kernel import DIVERGED, ITERATION, STEPS, State, Trace, advance
+import joblib
+
+from constrained_maxent.engine.kernel import DIVERGED, ITERATION, STEPS, advance
 from constrained_maxent.engine.sampling import FiniteMDP, tabulate
 from constrained_maxent.engine.settings import RunSettings
 from constrained_maxent.engine.store import Store, TabularResult, prepare
@@ -18,21 +18,12 @@ from constrained_maxent.occupancy import Scale
 from constrained_maxent.types import check_count, is_number
 
 
-@dataclass(frozen=True)
-class EngineProgress:
-    """How far the runs are, as callbacks get it.
-
-    Attributes:
-        iterations: batches that every run has done, unless it diverged.
-        target: batches that each is to do.
-        transitions: steps taken in the MDP so far, all runs together.
-        seconds: since ``run`` was called [s].
-    """
+class EngineProgress(NamedTuple):
+    """Batches that every run has done, unless it diverged, and that each is to do; steps of all runs in the MDP."""
 
     iterations: int
     target: int
     transitions: int
-    seconds: float
 
 
 Callback = Callable[["TabularEngine", EngineProgress], bool | None]
@@ -96,25 +87,16 @@ class TabularEngine:
                 check_count(name, number)
         if not (is_number(memory_limit) and memory_limit > 0):
             raise InvalidSetting(f"memory_limit={memory_limit!r} must be a number of bytes above 0.")
-        self.runs, self.scale = _runs(runs), scale
-        names = tuple(self.runs[0].constraints)
-        for settings in self.runs:
-            if tuple(settings.constraints) != names:
-                raise InvalidSetting(
-                    f"One run has the constraints {', '.join(names) or 'none'}, another "
-                    f"{', '.join(settings.constraints) or 'none'}: give all the same, with beta=0 where one is to have "
-                    "no effect, or use an engine for each."
-                )
+        self.runs = _checked(runs)
         self._dynamics = tabulate(mdp, scale)
-        shape = (self._dynamics.n_states, self._dynamics.n_actions)
-        self._prepared = prepare(self.runs, *shape)
+        self._prepared = prepare(self.runs, self._dynamics.n_states, self._dynamics.n_actions)
         self._plan_is_given = planned_iterations is not None
         self.planned_iterations = int(planned_iterations or 0)
         """Number of batches over which schedules run; 0 before the first call of ``run``, if none was given."""
-        self._threads = min(int(threads) if threads is not None else available_processors(), len(self.runs))
+        self._threads = min(int(threads or joblib.cpu_count()), len(self.runs))
         self._store = Store(
             self._prepared,
-            names,
+            tuple(self.runs[0].constraints),
             self._dynamics,
             threads=self._threads,
             snapshot_every=int(snapshot_every or 0),
@@ -123,6 +105,11 @@ class TabularEngine:
         )
         # Long runs go first, so that the threads finish together.
         self._order = sorted(range(len(self.runs)), key=lambda i: -self.runs[i].episodes_per_batch)
+        # Transitions alone do not tell what a batch takes: on large state spaces most of it goes into the cells'
+        # logarithms.
+        episodes = sum(settings.episodes_per_batch for settings in self.runs) / len(self.runs)
+        work = episodes * len(self._dynamics.weights) + self._dynamics.n_states * self._dynamics.n_actions
+        self._shortest_chunk = max(1, int(_LEAST_WORK / work))
 
     def run(
         self, iterations: int, *, callback: Callback | None = None, chunk_iterations: int | None = None
@@ -146,27 +133,28 @@ class TabularEngine:
         target = check_count("iterations", iterations, least=0)
         if chunk_iterations is not None:
             check_count("chunk_iterations", chunk_iterations)
-        begun, pace = time.perf_counter(), self._pace()
+        pace = self._shortest_chunk
         self._store.reserve(target)
         self.planned_iterations = self.planned_iterations or target
         views = [(self._store.state(i), self._store.trace(i)) for i in range(len(self.runs))]
+        fixed = [(self._dynamics, run.terms, run.penalties, run.settings, run.key) for run in self._prepared]
         pool = ThreadPoolExecutor(self._threads, thread_name_prefix="tabular-engine")
         try:
             while (done := self._least_done(target)) < target:
-                goal = min(done + (chunk_iterations or pace.iterations), target)
-                chunk_begun = time.perf_counter()
+                goal = min(done + (chunk_iterations or pace), target)
+                begun = time.perf_counter()
                 # The compiled code does not hold the interpreter's lock, so that threads are enough.
-                futures = [pool.submit(self._advance, i, *views[i], goal) for i in self._order]
-                for future in futures:
+                running = [
+                    pool.submit(advance, *fixed[i], *views[i], float(self.planned_iterations), goal)
+                    for i in self._order
+                    if views[i][0].counters[DIVERGED] < 0
+                ]
+                for future in running:
                     future.result()
-                if goal - done == pace.iterations:  # a shorter one, the last, tells less
-                    pace.observe(time.perf_counter() - chunk_begun)
-                progress = EngineProgress(
-                    iterations=self._least_done(target),
-                    target=target,
-                    transitions=int(self._store.counters[:, STEPS].sum()),
-                    seconds=time.perf_counter() - begun,
-                )
+                if goal - done == pace:  # a shorter one, the last, tells less
+                    pace = next_chunk(pace, time.perf_counter() - begun, self._shortest_chunk)
+                transitions = int(self._store.arrays["counters"][:, STEPS].sum())
+                progress = EngineProgress(self._least_done(target), target, transitions)
                 answer = None if callback is None else callback(self, progress)
                 if answer is not None and not answer:
                     break
@@ -179,22 +167,10 @@ class TabularEngine:
         """Everything so far; copies."""
         return self._store.result()
 
-    def _advance(self, i: int, state: State, trace: Trace, goal: int) -> None:
-        terms, penalties, settings, key, *_ = self._prepared[i]
-        if state.counters[DIVERGED] < 0:
-            planned = float(self.planned_iterations)
-            advance(self._dynamics, terms, penalties, settings, key, state, trace, planned, goal)
-
     def _least_done(self, target: int) -> int:
         """Batches done by the run that is furthest behind; the target if none is under way."""
-        counters = self._store.counters
+        counters = self._store.arrays["counters"]
         return int(counters[counters[:, DIVERGED] < 0, ITERATION].min(initial=target))
-
-    def _pace(self) -> Pace:
-        episodes = sum(settings.episodes_per_batch for settings in self.runs) / len(self.runs)
-        return Pace(episodes * len(self._dynamics.weights) + self._dynamics.n_states * self._dynamics.n_actions)
-
-    # Checkpoints.
 
     def state_dict(self) -> dict[str, Any]:
         """All arrays, those written down included, and what they belong to; safe to take in a callback.
@@ -223,48 +199,32 @@ class TabularEngine:
             self.planned_iterations = planned
 
 
-def _runs(runs: Iterable[RunSettings]) -> tuple[RunSettings, ...]:
+def _checked(runs: Iterable[RunSettings]) -> tuple[RunSettings, ...]:
     if isinstance(runs, RunSettings) or not isinstance(runs, Iterable):
         raise InvalidSetting(f"runs= is a {type(runs).__name__}: give a list of RunSettings, even for one run.")
-    all_runs = tuple(runs)
-    if not all_runs:
+    checked = tuple(runs)
+    if not checked:
         raise InvalidSetting("runs= is empty: give at least one RunSettings.")
-    for settings in all_runs:
+    for settings in checked:
         if not isinstance(settings, RunSettings):
             raise InvalidSetting(f"runs= has an entry {settings!r}, which is no RunSettings.")
-    return all_runs
-
-
-def available_processors() -> int:
-    """Processors that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on this system
-        return os.cpu_count() or 1
+        one, other = (", ".join(run.constraints) or "none" for run in (checked[0], settings))
+        if one != other:
+            raise InvalidSetting(
+                f"One run has the constraints {one}, another {other}: give all the same, with beta=0 where one is to "
+                "have no effect, or use an engine for each."
+            )
+    return checked
 
 
 CHUNK_SECONDS = 0.3
 """What a chunk is to take [s]: for so long Ctrl-C may have to wait, and progress stands still."""
 
 _LEAST_WORK = 4_000  # transitions and cells of a run in one chunk: to begin and end it costs as much as some hundred
-_MOST_GROWTH, _MOST_SHRINKAGE = 8.0, 32.0  # from one chunk to the next; the first may have waited for the compiler
+_SHRINKAGE, _GROWTH = 1 / 32, 8.0  # from one chunk to the next at most; the first may have waited for the compiler
 
 
-class Pace:
-    """The length of the next chunk. It begins with the shortest that is worth its overhead.
-
-    Transitions alone do not tell what a batch takes: on large state spaces most of it goes into the cells' logarithms.
-
-    Args:
-        work: of one batch of one run, on average, in transitions and cells.
-    """
-
-    def __init__(self, work: float) -> None:
-        self._least = max(1, int(_LEAST_WORK / work))
-        self.iterations = self._least
-
-    def observe(self, seconds: float) -> None:
-        """A chunk of ``iterations`` batches took so long."""
-        factor = CHUNK_SECONDS / max(seconds, 1e-9)
-        factor = min(max(factor, 1.0 / _MOST_SHRINKAGE), _MOST_GROWTH)
-        self.iterations = max(self._least, int(self.iterations * factor))
+def next_chunk(batches: int, seconds: float, shortest: int) -> int:
+    """Batches of the next chunk, where so many took so long; at least ``shortest``, which are worth the overhead."""
+    factor = min(max(CHUNK_SECONDS / max(seconds, 1e-9), _SHRINKAGE), _GROWTH)
+    return max(shortest, int(batches * factor))

@@ -34,7 +34,7 @@ from constrained_maxent.types import FloatArray
 
 @inner
 def mark(cells: Indices, first_used: int, used: Flags) -> None:
-    """Set the flag of every cell whose reward the gradient asks for, ``(n_cells,)``."""
+    """Set the flag of every cell whose reward the gradient asks for."""
     horizon, n_episodes = cells.shape
     for t in range(horizon):
         for b in range(first_used, n_episodes):
@@ -44,45 +44,41 @@ def mark(cells: Indices, first_used: int, used: Flags) -> None:
 
 @inner
 def add_returns(
-    weights: FloatArray,
+    visit_weights: FloatArray,
     rewards: FloatArray,
     cells: Indices,
     first_used: int,
     use_baseline: int,
+    importance: FloatArray | None,
     returns: FloatArray,
     factors: FloatArray,
 ) -> None:
-    """Add the weighted return of every used step to its cell in ``factors``, ``(n_cells,)``.
+    """Add the weighted return of every used step to its cell in ``factors``, times its episode's ``importance`` if any.
 
-    Args:
-        weights: w_t, ``(horizon,)``.
-        rewards: by cell, ``(n_cells,)``.
-        cells: of each step, ``(horizon, n_episodes)``.
-        first_used: the first episode that counts.
-        use_baseline: subtract the mean over the episodes that are under way at the same time.
-        returns: scratch, ``(n_episodes,)``.
-        factors: zeros.
+    The baseline is the mean over the episodes that are under way at the same time. ``returns``, ``(n_episodes,)``, is
+    scratch. Numba compiles the case without importance by itself.
     """
     horizon, n_episodes = cells.shape
     returns[:] = 0.0
     for t in range(horizon - 1, -1, -1):
-        mean = 0.0
-        if use_baseline:
+        if use_baseline or importance is not None:
             total, running = 0.0, 0
             for b in range(first_used, n_episodes):
                 if cells[t, b] != END:
-                    returns[b] += weights[t] * rewards[cells[t, b]]
+                    returns[b] += visit_weights[t] * rewards[cells[t, b]]
                     total += returns[b]
                     running += 1
-            if running:
-                mean = total / running
+            mean = total / running if use_baseline and running else 0.0
             for b in range(first_used, n_episodes):
                 if cells[t, b] != END:
-                    factors[cells[t, b]] += returns[b] - mean
+                    if importance is None:
+                        factors[cells[t, b]] += returns[b] - mean
+                    else:
+                        factors[cells[t, b]] += importance[b] * (returns[b] - mean)
         else:
             for b in range(first_used, n_episodes):
                 if cells[t, b] != END:
-                    returns[b] += weights[t] * rewards[cells[t, b]]
+                    returns[b] += visit_weights[t] * rewards[cells[t, b]]
                     factors[cells[t, b]] += returns[b]
 
 
@@ -90,11 +86,7 @@ def add_returns(
 def softmax_gradient(
     policy: FloatArray, n_used: int, used: Flags, factors: FloatArray, gradient: FloatArray, touched: Flags
 ) -> float:
-    """The estimate ĝ into ``gradient``, ``(n_states, n_actions)``; factors and flags are cleared for the next batch.
-
-    Returns:
-        Sum of the squares of ĝ.
-    """
+    """Write ĝ into ``gradient``, return the sum of its squares, and clear factors and flags for the next batch."""
     n_states, n_actions = policy.shape
     squares = 0.0
     for s in range(n_states):
@@ -114,9 +106,6 @@ def softmax_gradient(
             factors[cell] = 0.0
             squares += entry * entry
     return squares
-
-
-# Variance reduction.
 
 
 @inner
@@ -173,43 +162,8 @@ def correct_occupancy(
 
 
 @inner
-def add_weighted_returns(
-    visit_weights: FloatArray,
-    rewards: FloatArray,
-    cells: Indices,
-    first_used: int,
-    use_baseline: int,
-    weights: FloatArray,
-    returns: FloatArray,
-    factors: FloatArray,
-) -> None:
-    """As ``add_returns``, with the weight of its episode on every return."""
-    horizon, n_episodes = cells.shape
-    returns[:] = 0.0
-    for t in range(horizon - 1, -1, -1):
-        total, running = 0.0, 0
-        for b in range(first_used, n_episodes):
-            if cells[t, b] != END:
-                returns[b] += visit_weights[t] * rewards[cells[t, b]]
-                total += returns[b]
-                running += 1
-        mean = total / running if use_baseline and running else 0.0
-        for b in range(first_used, n_episodes):
-            if cells[t, b] != END:
-                factors[cells[t, b]] += weights[b] * (returns[b] - mean)
-
-
-@inner
 def follow(direction: FloatArray, gradient: FloatArray, corrected: FloatArray, alpha: float, has_old: bool) -> float:
-    """The new d, into ``direction`` and ``gradient``; the sum of its squares.
-
-    Args:
-        direction: d.
-        gradient: ĝ of the batch.
-        corrected: the same for the old policy and rewards, weighted.
-        alpha: weight of the new batch.
-        has_old: whether there is a d; else ĝ is the first.
-    """
+    """The new d, into ``direction`` and ``gradient``, which was ĝ; the sum of its squares. Without an old d it is ĝ."""
     n_states, n_actions = gradient.shape
     squares = 0.0
     for s in range(n_states):

@@ -11,7 +11,6 @@ import numpy as np
 from constrained_maxent.engine.compiled import inner, outermost
 from constrained_maxent.engine.gradient import (
     add_returns,
-    add_weighted_returns,
     correct_occupancy,
     follow,
     importance_weights,
@@ -20,7 +19,7 @@ from constrained_maxent.engine.gradient import (
 )
 from constrained_maxent.engine.multipliers import Penalties, beta_of, slope, stepped
 from constrained_maxent.engine.sampling import Dynamics, Flags, count, remember, sample, softmax_rows
-from constrained_maxent.engine.settings import ADAM, NATURAL, NORMALIZED, PREVIOUS, CompiledSettings, schedule_at
+from constrained_maxent.engine.settings import ADAM, NATURAL, NORMALIZED, CompiledSettings, schedule_at
 from constrained_maxent.engine.steps import adam_step, is_finite, natural_step, plain_step, pull_to_center
 from constrained_maxent.engine.terms import Terms, marginal, measure, pseudo_rewards
 from constrained_maxent.types import FloatArray, IntArray
@@ -30,15 +29,15 @@ ITERATION, UPDATES, STEPS, DIVERGED = range(4)
 
 
 class State(NamedTuple):
-    """All that a run carries from one batch to the next.
+    """All that a run carries from one batch to the next. What no run of the engine uses has no rows.
 
     Attributes:
         theta: θ, ``(n_states, n_actions)``.
         occupancy: λ̂, flat, ``(n_cells,)``.
-        mean, square: Adam's moments, ``(n_states, n_actions)``; without rows for other steps.
-        previous_theta, previous_rewards, direction: with momentum θ and the pseudo-rewards of the batch before, and d,
-            each ``(n_states, n_actions)``; else without rows.
-        center: of the proximal term, ``(n_states, n_actions)``; without rows where there is none.
+        mean, square: Adam's moments, of θ's shape.
+        previous_theta, previous_rewards, direction: for momentum θ and the pseudo-rewards of the batch before, and d,
+            of θ's shape.
+        center: of the proximal term, of θ's shape.
         multipliers: ``(n_constraints,)``.
         peaks: largest violation of each constraint so far, at least 0, ``(n_constraints,)``.
         counters: batches done, steps of θ, transitions, and in which batch the run diverged (-1: it did not).
@@ -76,38 +75,24 @@ class Trace(NamedTuple):
 
 
 @inner
-def set_slopes(
-    terms: Terms,
-    penalties: Penalties,
-    settings: CompiledSettings,
-    progress: float,
-    multipliers: FloatArray,
-    peaks: FloatArray,
-    values: FloatArray,
-    slopes: FloatArray,
-) -> None:
-    """ℒ'(R) of every constraint into ``slopes``, whose entry 0 belongs to the objective."""
-    for i in range(len(multipliers)):
-        beta = schedule_at(settings.beta, progress) if settings.has_beta else beta_of(penalties, i, progress)
-        slopes[i + 1] = slope(penalties, i, beta, multipliers[i], peaks[i], values[i + 1] - terms.limits[i + 1])
+def beta_at(settings: CompiledSettings, penalties: Penalties, i: int, progress: float) -> float:
+    """β of constraint i, that of all if there is one."""
+    return schedule_at(settings.beta, progress) if settings.has_beta else beta_of(penalties, i, progress)
 
 
 @inner
-def step_multipliers(
-    terms: Terms,
-    penalties: Penalties,
+def set_slopes(
     settings: CompiledSettings,
+    penalties: Penalties,
+    state: State,
     progress: float,
-    multipliers: FloatArray,
-    peaks: FloatArray,
     values: FloatArray,
+    slopes: FloatArray,
 ) -> None:
-    """Let multipliers and largest violations follow the violations."""
-    for i in range(len(multipliers)):
-        beta = schedule_at(settings.beta, progress) if settings.has_beta else beta_of(penalties, i, progress)
-        violation = values[i + 1] - terms.limits[i + 1]
-        peaks[i] = max(peaks[i], violation)
-        multipliers[i] = stepped(penalties, i, beta, multipliers[i], peaks[i], violation)
+    """ℒ'(R) of every constraint into ``slopes``; entry 0 of both arrays belongs to the objective."""
+    for i in range(len(state.multipliers)):
+        beta = beta_at(settings, penalties, i, progress)
+        slopes[i + 1] = slope(penalties, i, beta, state.multipliers[i], state.peaks[i], values[i + 1])
 
 
 @inner
@@ -125,10 +110,10 @@ def take_step(
 ) -> bool:
     """Move θ along ``gradient``, whose squares sum to ``squares``; the rows that moved are stale.
 
+    ``visits``, ``(n_states,)``, and ``before``, of θ's shape, are scratch.
+
     Returns:
         Whether θ is finite; if not, it is where it was.
-
-    ``visits``, ``(n_states,)``, and ``before``, ``(n_states, n_actions)``, are scratch.
     """
     before[:] = state.theta
     learning_rate, updates = schedule_at(settings.learning_rate, progress), state.counters[UPDATES]
@@ -149,15 +134,6 @@ def take_step(
     return False
 
 
-@inner
-def record(terms: Terms, trace: Trace, entry: int, values: FloatArray, slopes: FloatArray) -> None:
-    """Write one batch down."""
-    trace.objective[entry] = values[0]
-    for i in range(len(values) - 1):
-        trace.violations[entry, i] = values[i + 1] - terms.limits[i + 1]
-        trace.slopes[entry, i] = slopes[i + 1]
-
-
 def _make_advance(digest: str) -> Callable[..., None]:
     def advance(
         dynamics: Dynamics,
@@ -170,15 +146,13 @@ def _make_advance(digest: str) -> Callable[..., None]:
         planned: float,
         target: int,
     ) -> None:
-        """Train until ``target`` batches are done in all, or gradient or θ are no longer finite.
-
-        Schedules run over ``planned`` batches.
-        """
+        """Train until ``target`` batches are done, or gradient or θ are not finite; schedules run over ``planned``."""
         digest  # noqa: B018  # enclosed, so that the cache depends on it
         n_states, n_actions = dynamics.n_states, dynamics.n_actions
         n_cells = n_states * n_actions
-        n_used = settings.n_episodes - settings.first_used
-        counters, multipliers = state.counters, state.multipliers
+        first_used, use_baseline = settings.first_used, settings.use_baseline
+        n_used = settings.n_episodes - first_used
+        counters = state.counters
         policy, cumulative = np.empty((n_states, n_actions)), np.empty((n_states, n_actions - 1))
         stale, used = np.ones(n_states, dtype=np.uint8), np.zeros(n_cells, dtype=np.uint8)
         cells = np.empty((len(dynamics.weights), settings.n_episodes), dtype=np.int32)
@@ -215,7 +189,7 @@ def _make_advance(digest: str) -> Callable[..., None]:
                 theta_now[:] = state.theta
             for turn in range(2):
                 # Of the two halves of an iteration, estimate and step, the step comes first with pairing "previous".
-                if (turn == 0) != (settings.pairing == PREVIOUS):
+                if (turn == 0) != settings.is_previous:
                     count(dynamics.weights, cells, settings.n_first, fresh)
                     if settings.use_momentum and k > 0:
                         correct_occupancy(
@@ -227,29 +201,20 @@ def _make_advance(digest: str) -> Callable[..., None]:
                     measure(terms, state.occupancy, state_occupancy, is_recorded, parts, values)
                     has_estimate = True
                 elif has_estimate:
-                    set_slopes(terms, penalties, settings, progress, multipliers, state.peaks, values, slopes)
+                    set_slopes(settings, penalties, state, progress, values, slopes)
                     if settings.use_momentum:
                         used[:] = 1  # the next batch may ask for any of these rewards
                     else:
-                        mark(cells, settings.first_used, used)
+                        mark(cells, first_used, used)
                     pseudo_rewards(terms, slopes, parts, state.occupancy, state_occupancy, used, n_actions, rewards)
-                    add_returns(
-                        dynamics.weights, rewards, cells, settings.first_used, settings.use_baseline, returns, factors
-                    )
+                    add_returns(dynamics.weights, rewards, cells, first_used, use_baseline, None, returns, factors)
                     squares = softmax_gradient(policy, n_used, used, factors, gradient, stale)
                     if settings.use_momentum:
                         has_old = counters[UPDATES] > 0
                         if has_old:
-                            old_rewards = state.previous_rewards.reshape(n_cells)
-                            add_weighted_returns(
-                                dynamics.weights,
-                                old_rewards,
-                                cells,
-                                settings.first_used,
-                                settings.use_baseline,
-                                importance,
-                                returns,
-                                factors,
+                            old = state.previous_rewards.reshape(n_cells)
+                            add_returns(
+                                dynamics.weights, old, cells, first_used, use_baseline, importance, returns, factors
                             )
                             old_stale[:] = 1
                             softmax_rows(state.previous_theta, old_stale, old_policy, cumulative)
@@ -274,9 +239,13 @@ def _make_advance(digest: str) -> Callable[..., None]:
             if settings.use_momentum:
                 state.previous_theta[:] = theta_now
             if is_recorded:
-                set_slopes(terms, penalties, settings, progress, multipliers, state.peaks, values, slopes)
-                record(terms, trace, k // trace.record_every, values, slopes)
-            step_multipliers(terms, penalties, settings, progress, multipliers, state.peaks, values)
+                set_slopes(settings, penalties, state, progress, values, slopes)
+                entry = k // trace.record_every
+                trace.objective[entry], trace.violations[entry], trace.slopes[entry] = values[0], values[1:], slopes[1:]
+            for i in range(len(state.multipliers)):
+                beta = beta_at(settings, penalties, i, progress)
+                state.peaks[i] = max(state.peaks[i], values[i + 1])
+                state.multipliers[i] = stepped(penalties, i, beta, state.multipliers[i], state.peaks[i], values[i + 1])
             counters[STEPS] += steps
             counters[ITERATION] = k + 1
         if trace.snapshot_every > 0 and target % trace.snapshot_every == 0 and counters[ITERATION] == target:

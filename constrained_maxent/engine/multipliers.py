@@ -49,23 +49,15 @@ class Penalties(NamedTuple):
 
 
 def penalties_of(penalties: Sequence[Penalty]) -> tuple[Penalties, FloatArray, FloatArray]:
-    """The compiled form, and multipliers and largest violations at the start.
-
-    In place of a multiplier, an adaptive Lagrangian has a price.
+    """The compiled form, and multipliers (or an adaptive Lagrangian's price) and largest violations at the start.
 
     Raises:
         InvalidSetting: a penalty of the user's own.
     """
     count = len(penalties)
-    compiled = Penalties(
-        kinds=np.zeros(count, dtype=np.int64),
-        beta=np.zeros(count),
-        log_growth=np.zeros(count),
-        begun=np.zeros(count),
-        learning_rate=np.zeros(count),
-        largest=np.full(count, np.inf),
-    )
-    multipliers, peaks = np.zeros((2, count))
+    beta, log_growth, begun, learning_rate, multipliers, peaks = np.zeros((6, count))
+    kinds, largest = np.zeros(count, dtype=np.int64), np.full(count, np.inf)
+    compiled = Penalties(kinds, beta, log_growth, begun, learning_rate, largest)
     for i, penalty in enumerate(penalties):
         # A class of the user's own may derive from one of these, with another formula.
         if not is_known_kind(penalty):

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack
 
 from constrained_maxent.engine.compiled import flushed, inner
 from constrained_maxent.errors import InvalidSetting
@@ -99,33 +99,27 @@ def tabulate(mdp: FiniteMDP, scale: Scale) -> Dynamics:
             "The MDP has no horizon, so that a policy may never end an episode: give it one, for example "
             "dataclasses.replace(mdp, horizon=500); what comes later has the weight discount**500."
         )
-    # In canonical form, outcomes are in the order of the states; all ways of ending come last, as one.
-    moves = mdp.transition.tocoo()
-    ending = np.asarray(mdp.ending.sum(axis=1)).reshape(-1)
-    ends = np.flatnonzero(ending > 0.0)
-    rows = np.concatenate([moves.row, ends])
-    order = np.argsort(rows, kind="stable")
-    likely = np.concatenate([moves.data, ending[ends]])[order] > 0.0
-    rows = rows[order][likely]
-    successors = np.concatenate([moves.col, np.full(len(ends), END)])[order][likely].astype(np.int32)
-    probabilities = np.concatenate([moves.data, ending[ends]])[order][likely]
-    counts = np.bincount(rows, minlength=mdp.n_states * mdp.n_actions)
-    first = np.concatenate([[0], np.cumsum(counts)])
+    # The last column holds all ways of ending together.
+    outcomes = csr_array(hstack([mdp.transition, np.asarray(mdp.ending.sum(axis=1)).reshape(-1, 1)]))
+    outcomes.eliminate_zeros()
+    outcomes.sort_indices()
+    successors = np.where(outcomes.indices == mdp.n_states, END, outcomes.indices).astype(np.int32)
+    first = outcomes.indptr
     starts = np.flatnonzero(mdp.initial > 0.0)
     return Dynamics(
         n_states=int(mdp.n_states),
         n_actions=int(mdp.n_actions),
-        certain=np.where(counts == 1, successors[first[:-1]], DRAWN).astype(np.int32),
+        certain=np.where(np.diff(first) == 1, successors[first[:-1]], DRAWN).astype(np.int32),
         first=first.astype(np.int32),
         successors=successors,
-        cumulative=_cumulative(probabilities, first),
+        cumulative=_cumulative(outcomes.data, first),
         starts=starts.astype(np.int32),
         start_cumulative=_cumulative(mdp.initial[starts], np.array([0, len(starts)])),
         weights=mdp.weighting(scale).weights(np.arange(mdp.horizon)),
     )
 
 
-def _cumulative(probabilities: FloatArray, first: NDArray[np.int64]) -> FloatArray:
+def _cumulative(probabilities: FloatArray, first: NDArray[np.integer]) -> FloatArray:
     """Sums within each section. Its last is 1 whatever was rounded before: u < 1 always finds an outcome."""
     sums = np.empty_like(probabilities)
     for begin, end in zip(first[:-1].tolist(), first[1:].tolist(), strict=True):
@@ -147,9 +141,6 @@ def draw(cumulative: FloatArray, begin: int, end: int, u: float) -> int:
     return low
 
 
-# Random numbers.
-
-
 def stream_key(seed: int) -> np.uint64:
     """The key of a seed's stream, well mixed, so that neighboring seeds have nothing in common."""
     return np.uint64(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
@@ -163,9 +154,6 @@ def uniform(key: np.uint64, position: int) -> float:
     z = (z ^ (z >> _27)) * _SECOND
     z = z ^ (z >> _31)
     return np.float64(z >> _11) * _UNIT
-
-
-# Batches.
 
 
 @inner
@@ -195,18 +183,10 @@ def softmax_rows(theta: FloatArray, stale: Flags, policy: FloatArray, cumulative
 def sample(
     dynamics: Dynamics, cumulative: FloatArray, key: np.uint64, iteration: int, states: Indices, cells: Indices
 ) -> int:
-    """Sample a batch of episodes side by side, so that the processor works on several at once.
+    """Sample batch number ``iteration`` under the policy with the sums ``cumulative``; the number of steps taken.
 
-    Args:
-        dynamics: the MDP.
-        cumulative: sums of π, ``(n_states, n_actions - 1)``.
-        key: of the stream of random numbers.
-        iteration: which batch of the run.
-        states: scratch, ``(n_episodes,)``.
-        cells: receives the cell of each step, ``END`` after an episode's last, ``(horizon, n_episodes)``.
-
-    Returns:
-        Steps taken.
+    ``cells``, ``(horizon, n_episodes)``, receives the cell of each step, ``END`` after an episode's last. Episodes go
+    side by side, so that the processor works on several at once; ``states``, ``(n_episodes,)``, is scratch.
     """
     # Taken out of the tuple here, for good: in the loops, every access would count references.
     certain, first = dynamics.certain, dynamics.first
@@ -245,7 +225,7 @@ def sample(
 
 @inner
 def count(weights: FloatArray, cells: Indices, n_first: int, fresh: FloatArray) -> None:
-    """Discounted visits of the first episodes, on average over them, into ``fresh``, ``(n_cells,)``."""
+    """Discounted visits of the first episodes, on average over them, into ``fresh``."""
     fresh[:] = 0.0
     for t in range(len(weights)):
         for b in range(n_first):

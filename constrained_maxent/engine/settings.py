@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 from constrained_maxent.engine.compiled import inner
 from constrained_maxent.errors import InvalidSetting
@@ -19,11 +19,22 @@ from constrained_maxent.types import check_count, is_number
 Optimizer = Literal["sgd", "normalized", "natural", "adam"]
 Baseline = Literal["none", "batch-mean"]
 
-SAME, SPLIT, PREVIOUS = range(3)
-_PAIRINGS = {"same": SAME, "split": SPLIT, "previous": PREVIOUS}
+NORMALIZED, NATURAL, ADAM = 1, 2, 3
+"""Places in ``Optimizer``."""
 
-PLAIN, NORMALIZED, NATURAL, ADAM = range(4)
-_OPTIMIZERS = {"sgd": PLAIN, "normalized": NORMALIZED, "natural": NATURAL, "adam": ADAM}
+
+_SCHEDULES = ("memory", "learning_rate", "beta", "momentum")
+_POSITIVE = (lambda number: 0.0 < number < math.inf), "above 0, and finite"
+_RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
+    "memory": (lambda number: 0.0 <= number < 1.0, "at least 0, and below 1"),
+    "learning_rate": _POSITIVE,
+    "beta": _POSITIVE,
+    "momentum": (lambda number: 0.0 < number <= 1.0, "above 0, and at most 1"),
+    "damping": _POSITIVE,
+    "importance_bound": (lambda number: 1.0 <= number < math.inf, "at least 1, and finite"),
+    "proximal_weight": (lambda number: 0.0 <= number < math.inf, "at least 0, and finite"),
+    "projection_radius": _POSITIVE,
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -41,7 +52,7 @@ class RunSettings:
     """
 
     seed: int = 0
-    """Of everything random. Runs with one seed share their random numbers, whatever else distinguishes them."""
+    """The seed of everything random. Runs with one seed share their random numbers, whatever else differs."""
     objective: Functional | None = field(default_factory=Entropy)
     """F, to be maximized; ``None`` for none."""
     constraints: Mapping[str, Constraint] = field(default_factory=dict)
@@ -80,27 +91,19 @@ class RunSettings:
 
     def __post_init__(self) -> None:
         for name, kinds in (("pairing", Pairing), ("optimizer", Optimizer), ("baseline", Baseline)):
-            if not isinstance(getattr(self, name), str) or getattr(self, name) not in get_args(kinds):
-                raise InvalidSetting(f"{name}={getattr(self, name)!r} must be one of {', '.join(get_args(kinds))}.")
+            if (value := getattr(self, name)) not in get_args(kinds):
+                raise InvalidSetting(f"{name}={value!r} must be one of {', '.join(get_args(kinds))}.")
         check_count("seed", self.seed, least=0)
         if check_count("episodes_per_batch", self.episodes_per_batch) == 1 and self.pairing == "split":
             raise InvalidSetting("episodes_per_batch=1 must be at least 2: split needs two halves.")
         check_count("inner_iterations", self.inner_iterations)
         problem = Problem.of(self.objective, self.constraints)  # checks the parts and their names
-        tiny = math.ulp(0.0)
-        for name, least, bound in (
-            ("memory", 0.0, 1.0),
-            ("learning_rate", tiny, math.inf),
-            ("beta", tiny, math.inf),
-            ("momentum", tiny, math.nextafter(1.0, 2.0)),
-            ("damping", tiny, math.inf),
-            ("importance_bound", 1.0, math.inf),
-            ("proximal_weight", 0.0, math.inf),
-            ("projection_radius", tiny, math.inf),
-        ):
-            value = getattr(self, name)
-            if value is not None or name not in ("beta", "proximal_weight", "projection_radius"):
-                _require_between(name, value, least, bound)
+        for name, (is_in_range, words) in _RANGES.items():
+            given = getattr(self, name)
+            values = (given.start, given.end) if isinstance(given, Geometric) and name in _SCHEDULES else (given,)
+            may_lack = given is None and name in ("beta", "proximal_weight", "projection_radius")
+            if not (may_lack or all(is_number(value) and is_in_range(value) for value in values)):
+                raise InvalidSetting(f"{name}={given!r} must be a number {words}.")
         if self.uses_momentum and self.memory != 0.0:
             raise InvalidSetting("memory= and momentum= both carry λ̂ from batch to batch: choose one of them.")
         if self.beta is not None:
@@ -116,32 +119,18 @@ class RunSettings:
         return self.momentum != 1.0
 
 
-_SCHEDULES = ("memory", "learning_rate", "beta", "momentum")
-
-
-def _require_between(name: str, given: Schedule, least: float, bound: float) -> None:
-    """Raise ``InvalidSetting`` unless least ≤ given < bound, at both ends of a schedule where there may be one."""
-    can_change = isinstance(given, Geometric) and name in _SCHEDULES
-    values: tuple[Any, ...] = (given.start, given.end) if can_change else (given,)  # type: ignore[union-attr]
-    for value in values:
-        if not (is_number(value) and least <= value < bound):
-            above = "above 0" if least == math.ulp(0.0) else f"at least {least:g}"
-            below = ", and finite" if bound == math.inf else ", and below 1" if bound == 1.0 else ", and at most 1"
-            raise InvalidSetting(f"{name}={value!r} must be a number {above}{below}.")
-
-
 class CompiledSchedule(NamedTuple):
     """A constant or geometric schedule: its start, and the logarithm of end / start."""
 
     start: float
     log_ratio: float
 
-
-def compiled_schedule(schedule: Schedule) -> CompiledSchedule:
-    """The compiled form."""
-    if isinstance(schedule, Geometric):
-        return CompiledSchedule(float(schedule.start), math.log(schedule.end / schedule.start))
-    return CompiledSchedule(float(schedule), 0.0)
+    @classmethod
+    def of(cls, schedule: Schedule) -> CompiledSchedule:
+        """The compiled form."""
+        if isinstance(schedule, Geometric):
+            return cls(float(schedule.start), math.log(schedule.end / schedule.start))
+        return cls(float(schedule), 0.0)
 
 
 @inner
@@ -156,22 +145,14 @@ class CompiledSettings(NamedTuple):
     """The settings of a run but for its problem and seed, as numbers. Every entry has one type, whatever was given:
     one machine code serves all runs.
 
-    Attributes:
-        n_episodes: B.
-        n_first: episodes that λ̂ is fitted on; the first half with ``SPLIT``.
-        first_used: the first episode whose rewards belong to the gradient.
-        pairing: ``SAME``, ``SPLIT`` or ``PREVIOUS``.
-        fresh_share: 1 - memory.
-        has_beta: whether ``beta`` replaces that of the penalties.
-        optimizer: ``PLAIN``, ``NORMALIZED``, ``NATURAL`` or ``ADAM``.
-        use_momentum, use_proximal, use_baseline: 0 or 1.
-        radius: of the projection; infinite for none.
+    λ̂ is fitted on the first ``n_first`` episodes, the gradient uses those from ``first_used`` on. What is not given has
+    a ``has_`` or ``use_`` of 0.
     """
 
     n_episodes: int
     n_first: int
     first_used: int
-    pairing: int
+    is_previous: int
     fresh_share: CompiledSchedule
     learning_rate: CompiledSchedule
     has_beta: int
@@ -190,25 +171,25 @@ class CompiledSettings(NamedTuple):
     @classmethod
     def of(cls, settings: RunSettings) -> CompiledSettings:
         """The compiled form."""
-        episodes = int(settings.episodes_per_batch)
+        episodes, schedule = int(settings.episodes_per_batch), CompiledSchedule.of
         half = episodes // 2 if settings.pairing == "split" else 0
         return cls(
             n_episodes=episodes,
             n_first=half or episodes,
             first_used=half,
-            pairing=_PAIRINGS[settings.pairing],
-            fresh_share=compiled_schedule(fresh_share(settings.memory)),
-            learning_rate=compiled_schedule(settings.learning_rate),
+            is_previous=int(settings.pairing == "previous"),
+            fresh_share=schedule(fresh_share(settings.memory)),
+            learning_rate=schedule(settings.learning_rate),
             has_beta=int(settings.beta is not None),
-            beta=compiled_schedule(0.0 if settings.beta is None else settings.beta),
-            optimizer=_OPTIMIZERS[settings.optimizer],
+            beta=schedule(settings.beta or 0.0),
+            optimizer=get_args(Optimizer).index(settings.optimizer),
             damping=float(settings.damping),
             use_momentum=int(settings.uses_momentum),
-            momentum=compiled_schedule(settings.momentum),
+            momentum=schedule(settings.momentum),
             importance_bound=float(settings.importance_bound),
             use_proximal=int(settings.proximal_weight is not None),
             proximal_weight=float(settings.proximal_weight or 0.0),
             inner_iterations=int(settings.inner_iterations),
             use_baseline=int(settings.baseline == "batch-mean"),
-            radius=math.inf if settings.projection_radius is None else float(settings.projection_radius),
+            radius=float(settings.projection_radius or math.inf),
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -18,14 +19,8 @@ from constrained_maxent.functionals import Functional
 from constrained_maxent.functionals.terms import EngineTerm
 from constrained_maxent.types import FloatArray, IntArray, is_number, require_finite
 
+_KINDS = ("entropy", "linear", "divergence", "distance", "elementwise")
 ENTROPY, LINEAR, DIVERGENCE, DISTANCE, ELEMENTWISE = range(5)
-_KINDS = {
-    "entropy": ENTROPY,
-    "linear": LINEAR,
-    "divergence": DIVERGENCE,
-    "distance": DISTANCE,
-    "elementwise": ELEMENTWISE,
-}
 
 
 class Terms(NamedTuple):
@@ -34,11 +29,9 @@ class Terms(NamedTuple):
     Attributes:
         has_objective: 0 or 1.
         limits: of the functionals, ``(n_functionals,)``.
-        owners: the functional that each term belongs to, ``(n_terms,)``.
-        kinds: of the terms, ``(n_terms,)``.
-        weights: w, ``(n_terms,)``.
+        owners: the functional that each term belongs to, ``(n_terms,)``, as the next three.
+        kinds, weights, smoothing: which formula, w, and σ.
         tables: e, or the logarithm of a smoothed reference, ``(n_terms, n_cells)``.
-        smoothing: σ, ``(n_terms,)``.
         over_states: whether masses are those of states, ``(n_terms,)``.
         addresses: of f and ∂f/∂m, where they are the user's, ``(n_terms, 2)``.
     """
@@ -64,39 +57,33 @@ def terms_of(
         InvalidSetting: a term that makes no sense, or a smoothing of 0.
         InvalidData: a table of another size than the MDP.
     """
-    owned = [
-        (owner, term)
-        for owner, functional in enumerate(functionals)
-        if functional is not None
-        for term in _terms_of_one(functional, n_states, n_actions)
-    ]
-    count = len(owned)
-    functions: list[UserFunction] = []
+    of_each = [_checked_terms(functional, n_states, n_actions) for functional in functionals]
+    all_terms, functions = list(chain.from_iterable(of_each)), list[UserFunction]()
     terms = Terms(
         has_objective=int(functionals[0] is not None),
         limits=np.array([0.0 if functional is None else functional.limit for functional in functionals]),
-        owners=np.array([owner for owner, _ in owned], dtype=np.int64),
-        kinds=np.array([_KINDS[term.kind] for _, term in owned], dtype=np.int64),
-        weights=np.array([term.weight for _, term in owned], dtype=np.float64),
-        tables=np.zeros((count, n_states * n_actions)),
-        smoothing=np.array([term.smoothing for _, term in owned], dtype=np.float64),
-        over_states=np.array([term.over_states for _, term in owned], dtype=np.int64),
-        addresses=np.zeros((count, 2), dtype=np.int64),
+        owners=np.repeat(np.arange(len(of_each)), [len(terms) for terms in of_each]),
+        kinds=np.array([_KINDS.index(term.kind) for term in all_terms], dtype=np.int64),
+        weights=np.array([term.weight for term in all_terms], dtype=np.float64),
+        tables=np.zeros((len(all_terms), n_states * n_actions)),
+        smoothing=np.array([term.smoothing for term in all_terms], dtype=np.float64),
+        over_states=np.array([term.over_states for term in all_terms], dtype=np.int64),
+        addresses=np.zeros((len(all_terms), 2), dtype=np.int64),
     )
-    for j, (_, term) in enumerate(owned):
+    for j, term in enumerate(all_terms):
         if term.table is not None:
             terms.tables[j] = term.table.reshape(-1)
         if term.kind == "divergence":
             terms.tables[j] = np.log(terms.tables[j] + term.smoothing)
         if term.value is not None and term.slope is not None:
             pair = compile_user_function("value", term.value), compile_user_function("slope", term.slope)
-            terms.addresses[j] = [function.address for function in pair]
+            terms.addresses[j] = [function.code.address for function in pair]
             functions += pair
     return terms, tuple(functions)
 
 
-def _terms_of_one(functional: Functional, n_states: int, n_actions: int) -> Sequence[EngineTerm]:
-    terms = tuple(functional.engine_terms(n_states, n_actions))
+def _checked_terms(functional: Functional | None, n_states: int, n_actions: int) -> Sequence[EngineTerm]:
+    terms = () if functional is None else tuple(functional.engine_terms(n_states, n_actions))
     name = type(functional).__name__
     for term in terms:
         if term.kind not in _KINDS:
@@ -105,15 +92,13 @@ def _terms_of_one(functional: Functional, n_states: int, n_actions: int) -> Sequ
             raise InvalidSetting(f"weight={term.weight!r} of a term of {name} must be a finite number.")
         if term.kind in ("entropy", "divergence") and not term.smoothing > 0.0:
             raise InvalidSetting(
-                f"smoothing={term.smoothing!r} makes the pseudo-reward of {name} infinite in cells never seen: give a "
-                "smoothing above 0."
+                f"smoothing={term.smoothing!r} of {name} must be above 0: in cells never seen, the pseudo-reward would "
+                "be infinite."
             )
         if [term.value is not None, term.slope is not None] != [term.kind == "elementwise"] * 2:
             raise InvalidSetting(f"value= and slope= of a term of {name}: kind='elementwise' needs both, others none.")
         if term.over_states and (term.kind not in ("entropy", "elementwise") or term.table is not None):
-            raise InvalidSetting(
-                f"over_states=True of a term of {name} is for the kinds 'entropy' and 'elementwise', without a table."
-            )
+            raise InvalidSetting(f"over_states=True in {name} takes 'entropy' or 'elementwise', and no table.")
         if term.table is not None:
             if term.table.shape != (n_states, n_actions):
                 raise InvalidData(
@@ -133,16 +118,11 @@ def measure(
     parts: FloatArray,
     values: FloatArray,
 ) -> None:
-    """Evaluate the functionals.
+    """Evaluate T(λ̂) of every term into ``parts``, F(λ̂) of the objective and R(λ̂) of the constraints into ``values``.
 
-    Args:
-        terms: the functionals.
-        occupancy: λ̂, flat, ``(n_cells,)``.
-        state_occupancy: receives its state marginal, ``(n_states,)``, where a term asks for it.
-        with_objective: whether F of the objective is asked for. If not, of its terms only those are evaluated whose
-            value the derivative needs.
-        parts: receives T(λ̂) of every term, ``(n_terms,)``.
-        values: receives F(λ̂) of every functional, ``(n_functionals,)``; that of an objective that is not there stays.
+    ``state_occupancy`` receives the state marginal where a term asks for it. Of an objective without
+    ``with_objective``, only those terms are evaluated whose value the derivative needs; where there is none, its value
+    stays.
     """
     for j in range(len(parts)):
         if terms.over_states[j]:
@@ -158,6 +138,8 @@ def measure(
             else:
                 parts[j] = value(terms, j, occupancy)
             values[owner] += terms.weights[j] * parts[j]
+    for i in range(1, len(values)):
+        values[i] -= terms.limits[i]
 
 
 @inner
@@ -189,15 +171,7 @@ def value(terms: Terms, j: int, masses: FloatArray) -> float:
 
 @inner
 def derivative(kind: int, mass: float, sigma: float, entry: float, part: float) -> float:
-    """∂T/∂λ in one cell, of all kinds but functions of the user's.
-
-    Args:
-        kind: of the term.
-        mass: λ̂ of the cell, or of its state.
-        sigma: σ.
-        entry: of the term's table in the cell.
-        part: T(λ̂), which only the distance asks for.
-    """
+    """∂T/∂λ in one cell, of all kinds but functions of the user's; ``part`` is T(λ̂), which the distance asks for."""
     if kind == LINEAR:
         return entry
     if kind == DISTANCE:
@@ -217,10 +191,7 @@ def pseudo_rewards(
     n_actions: int,
     rewards: FloatArray,
 ) -> None:
-    """The pseudo-reward ∂F/∂λ - Σ ℒ'(R) ∂R/∂λ of the used cells, ``(n_cells,)``.
-
-    ``slopes`` are by functional, ``(n_functionals,)``, ``parts`` by term, ``(n_terms,)``.
-    """
+    """The pseudo-reward ∂F/∂λ - Σ ℒ'(R) ∂R/∂λ of the used cells into ``rewards``, from the slopes and parts."""
     kinds, tables, smoothing, over_states = terms.kinds, terms.tables, terms.smoothing, terms.over_states
     rewards[:] = 0.0
     for j in range(len(kinds)):
@@ -245,7 +216,7 @@ def pseudo_rewards(
 
 @inner
 def marginal(occupancy: FloatArray, n_actions: int, out: FloatArray) -> None:
-    """The state marginal of a flat table, ``(n_states,)``."""
+    """The state marginal of a flat table into ``out``."""
     for state in range(len(out)):
         total = 0.0
         for action in range(n_actions):

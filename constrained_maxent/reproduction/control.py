@@ -6,8 +6,9 @@ import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -37,14 +38,8 @@ EXPERT = "the expert"
 """What tables call it."""
 
 
-@dataclass(frozen=True)
-class Case:
-    """One setting, run with several seeds.
-
-    Attributes:
-        label: in tables, figures and names of folders.
-        settings: of ``cmaxent train``; the seed is filled in.
-    """
+class Case(NamedTuple):
+    """One setting of ``cmaxent train``, run with several seeds, under its name in tables, figures and folders."""
 
     label: str
     settings: TrainSettings
@@ -56,23 +51,16 @@ _CARTPOLE = _STATES | {"share_pole_up": "share of steps with the pole up", "cons
 
 @dataclass(frozen=True)
 class ControlStudy:
-    """Cases that are shown together.
-
-    Attributes:
-        name: of the study.
-        cases: in the order of tables.
-        seeds: how many, unless something else is asked for.
-        env_id: of all its runs.
-        curves: columns of ``metrics.csv`` to draw, with what to write beside the axis.
-        expert: environment whose shipped reference stands beside the cases, if any.
-    """
+    """Cases that are shown together, each with as many seeds unless something else is asked for."""
 
     name: ControlStudyName
     cases: Sequence[Case]
     seeds: int
     env_id: str = "SafeCartpole-PGP-v0"
     curves: Mapping[str, str] = field(default_factory=lambda: _CARTPOLE)
+    """Columns of ``metrics.csv`` to draw, with what to write beside the axis."""
     expert: str | None = None
+    """Environment whose shipped reference stands beside the cases."""
 
 
 def _case(
@@ -95,14 +83,11 @@ def _case(
     return Case(label, settings)
 
 
-def _option(label: str, agent: PGPSettings | None = None, **environment: Any) -> Case:
-    """The default preset at the limit that binds, with one of its choices undone."""
-    return _case(label, agent=agent, slider_limit=1.5, **environment)
+# The default preset at the limit that binds, with one of its choices undone.
+_option = partial(_case, slider_limit=1.5)
 
-
-def _paper_option(label: str, agent: PGPSettings | None = None, **environment: Any) -> Case:
-    """A tenth of the paper's run, a million steps, at the limit that binds, with something beyond the paper added."""
-    return _case(label, "paper", evaluate_every=10, agent=agent, iterations=240, slider_limit=1.5, **environment)
+# A tenth of the paper's run, a million steps, at the limit that binds, with something beyond the paper added.
+_paper_option = partial(_case, preset="paper", evaluate_every=10, iterations=240, slider_limit=1.5)
 
 
 _ALL = (
@@ -119,9 +104,9 @@ _ALL = (
         "cartpole-options",
         [
             _option("default"),
-            _option("one step a batch", PGPSettings(epochs=1, minibatch_size=0)),
-            _option("last iterate", PGPSettings(averaging=0.0)),
-            _option("whole returns", PGPSettings(gae_lambda=1.0)),
+            _option("one step a batch", agent=PGPSettings(epochs=1, minibatch_size=0)),
+            _option("last iterate", agent=PGPSettings(averaging=0.0)),
+            _option("whole returns", agent=PGPSettings(gae_lambda=1.0)),
             _option("beta 3000", beta=3000.0),
             _option("beta 30 to 3000", penalty=QuadraticContinuation(30.0, 3000.0).to_config()),
             _option("states of 1 batch", buffer_size=8000),
@@ -143,7 +128,7 @@ _ALL = (
         "cartpole-paper-options",
         [
             _paper_option("the paper's settings"),
-            _paper_option("epochs, clipped ratio", PGPSettings(epochs=4, minibatch_size=1024, clip_range=0.2)),
+            _paper_option("epochs, clipped ratio", agent=PGPSettings(epochs=4, minibatch_size=1024, clip_range=0.2)),
             _paper_option("beta 10 to 3000", penalty=QuadraticContinuation(10.0, 3000.0).to_config()),
             _paper_option("occupancy memory 0.5", memory=0.5),
         ],
@@ -163,15 +148,8 @@ STUDIES: dict[str, ControlStudy] = {study.name: study for study in _ALL}
 """By name, in the order of ``ControlStudyName``."""
 
 
-@dataclass(frozen=True)
-class CaseResult:
-    """What came out of one case.
-
-    Attributes:
-        case: the setting.
-        seconds: of training, run by run, beside as many others as there were workers.
-        evaluations: of the last policy of each run.
-    """
+class CaseResult(NamedTuple):
+    """What came out of one case, seed by seed: seconds of training, and the evaluation of the last policy."""
 
     case: Case
     seconds: Sequence[float]
@@ -210,29 +188,24 @@ def run_study(
         raise InvalidSetting(f"seeds={n_seeds} and workers={workers} must be at least 1.")
     jobs = [
         (
-            study.env_id,
             replace(case.settings, seed=seed, iterations=iterations or case.settings.iterations),
-            run_path(folder, case, seed),
+            _path(folder, case, seed),
         )
         for case in study.cases
         for seed in range(n_seeds)
     ]
     done: Iterator[tuple[float, RunEvaluation]] = Parallel(n_jobs=workers, return_as="generator")(
-        delayed(_train_and_evaluate)(*job) for job in jobs
+        delayed(_train_and_evaluate)(study.env_id, *job) for job in jobs
     )
     outcomes = []
-    for (_, _, path), outcome in zip(jobs, done, strict=True):
+    for (_, path), outcome in zip(jobs, done, strict=True):
         outcomes.append(outcome)
         progress(path.name)
-    parts = [outcomes[i * n_seeds : (i + 1) * n_seeds] for i in range(len(study.cases))]
-    return [
-        CaseResult(case, [seconds for seconds, _ in part], [evaluation for _, evaluation in part])
-        for case, part in zip(study.cases, parts, strict=True)
-    ]
+    parts = [outcomes[i : i + n_seeds] for i in range(0, len(jobs), n_seeds)]
+    return [CaseResult(case, *zip(*part, strict=True)) for case, part in zip(study.cases, parts, strict=True)]
 
 
-def run_path(folder: Path, case: Case, seed: int) -> Path:
-    """The folder of one run."""
+def _path(folder: Path, case: Case, seed: int) -> Path:
     name = "".join(letter if letter.isalnum() or letter == "." else "-" for letter in case.label)
     return folder / f"{name}-seed{seed}"
 
@@ -250,17 +223,12 @@ def _train_and_evaluate(env_id: str, settings: TrainSettings, path: Path) -> tup
                 raise KeyboardInterrupt
         summary = folder.read_summary()
         if summary.get("status") != "finished" or summary.get("seed") != settings.seed:
-            raise InvalidRun(
-                f"{folder.path} holds another run, or an unfinished one: remove it, or take another --out."
-            )
+            raise InvalidRun(f"{folder.path} holds another run, or one unfinished: remove it, or take another --out.")
         return float(summary["seconds"]), evaluate(folder, n_episodes=EPISODES)
 
 
 def expert_figures(study: ControlStudy, *, seeds: int) -> list[dict[str, Estimate]]:
-    """How the states of the expert itself measure, by the names of ``cmaxent evaluate``; one entry for each seed.
-
-    As many fresh episodes as every last policy is evaluated on. Empty where the study has no expert.
-    """
+    """How the expert's states measure, seed by seed, on as many episodes as policies get; empty without an expert."""
     if study.expert is None:
         return []
     policy, measures = shipped(study.expert).policy, STATE_MEASURES[study.expert]
@@ -299,22 +267,20 @@ def control_table(
 
 def draw_curves(path: Path, study: ControlStudy, folder: Path, *, seeds: int) -> Path:
     """Training curves with 95 % intervals of the mean over seeds; of three seeds or fewer, every run. The file."""
-    panels = []
-    for column, label in study.curves.items():
-        curves = [
-            _curve(case.label, column, [RunFolder(run_path(folder, case, s)).read_metrics() for s in range(seeds)])
-            for case in study.cases
-        ]
-        panels.append(Panel(curves, xlabel="thousand environment steps", ylabel=label))
+
+    def curve(case: Case, column: str) -> Curve:
+        runs = [RunFolder(_path(folder, case, seed)).read_metrics() for seed in range(seeds)]
+        measured = np.isfinite(runs[0][column])
+        x = 1e-3 * runs[0]["timesteps"][measured]
+        return Curve(case.label, x, np.array([run[column][measured] for run in runs]))
+
+    panels = [
+        Panel([curve(case, column) for case in study.cases], xlabel="thousand environment steps", ylabel=label)
+        for column, label in study.curves.items()
+    ]
     # Rows are equally long: two panels each, or all of an odd number in one.
     width = len(panels) if len(panels) % 2 else 2
     rows = [panels[i : i + width] for i in range(0, len(panels), width)]
     # Of three seeds the interval is four standard errors to either side, of two thirteen: it would hide the runs.
     curves_figure(rows, band="interval" if seeds > 3 else "runs").savefig(path, dpi=110)
     return path
-
-
-def _curve(label: str, column: str, runs: Sequence[Mapping[str, Any]]) -> Curve:
-    measured = np.isfinite(runs[0][column])
-    x = 1e-3 * runs[0]["timesteps"][measured]
-    return Curve(label, x, np.array([run[column][measured] for run in runs]))

@@ -12,11 +12,7 @@ from constrained_maxent.errors import InvalidRun
 
 
 def write_table(path: Path, table: pl.DataFrame) -> list[Path]:
-    """Write a table as ``path``, a CSV file, and beside it as ``.parquet``; both are there whole or not at all.
-
-    Returns:
-        The two files.
-    """
+    """Write a table as ``path``, a CSV file, and beside it as ``.parquet``, each whole or not at all; the two files."""
     beside = path.with_suffix(".parquet")
     with replacing(path) as temporary:
         table.write_csv(temporary)
@@ -26,11 +22,7 @@ def write_table(path: Path, table: pl.DataFrame) -> list[Path]:
 
 
 def read_table(path: Path, schema: Mapping[str, type[pl.DataType]]) -> pl.DataFrame:
-    """The CSV file that ``write_table`` wrote from a table without empty entries.
-
-    Args:
-        path: of the file.
-        schema: type of each column, by name, in order.
+    """The CSV file that ``write_table`` wrote from a table without empty entries and with these columns.
 
     Raises:
         InvalidRun: the file is missing or damaged, or has other columns.

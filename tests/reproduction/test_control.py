@@ -114,7 +114,7 @@ def test_finished_runs_are_not_done_again(results, study, tmp_path, monkeypatch)
 
 
 def test_runs_of_other_settings_are_refused(results, study, tmp_path):
-    case = replace(study.cases[0], settings=settings(slider_limit=0.2))
+    case = study.cases[0]._replace(settings=settings(slider_limit=0.2))
     with pytest.raises(InvalidRun, match="other settings"):
         run_study(replace(study, cases=[case]), tmp_path)
     with pytest.raises(InvalidRun, match="other settings"):

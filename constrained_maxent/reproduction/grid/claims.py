@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -36,8 +34,7 @@ BATCH_EFFECT = 0.02
 """Share of the entropy by which the best at different batch sizes may differ for it to count as much the same."""
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(NamedTuple):
     """A sentence of the paper, whether the numbers bear it out, and the numbers."""
 
     text: str
@@ -65,19 +62,9 @@ def claims(summaries: pl.DataFrame) -> list[Claim]:
 
 def claims_table(study: str, effort: Effort, found: Sequence[Claim]) -> pl.DataFrame:
     """The claims as a table: ``holds`` is "yes" or "no", where a smoke test is no evidence "no evidence"."""
-
-    def verdict(claim: Claim) -> str:
-        return "no evidence" if effort == "smoke" else "yes" if claim.holds else "no"
-
-    return pl.DataFrame(
-        {
-            "study": [study] * len(found),
-            "scale": [effort] * len(found),
-            "claim": [claim.text for claim in found],
-            "holds": [verdict(claim) for claim in found],
-            "numbers": [claim.numbers for claim in found],
-        }
-    )
+    verdicts = {True: "yes", False: "no"} if effort == "paper" else dict.fromkeys((True, False), "no evidence")
+    lines = [(study, effort, claim.text, verdicts[bool(claim.holds)], claim.numbers) for claim in found]
+    return pl.DataFrame(lines, schema=["study", "scale", "claim", "holds", "numbers"], orient="row")
 
 
 def _claims_of_figure_1(summaries: pl.DataFrame) -> list[Claim]:
@@ -123,7 +110,8 @@ def _claims_of_defaults(summaries: pl.DataFrame) -> list[Claim]:
 
 def _claims_of_norm(summaries: pl.DataFrame) -> list[Claim]:
     lines = summaries.rows(named=True)
-    beta = f"(β = {lines[0]['beta']:g})"
+    beta, distance = f"(β = {lines[0]['beta']:g})", lines[0]["value"]
+    share = distance / REFERENCE_NORM
     found = [
         Claim(
             f"the distance to the reference stays within b + {DISTANCE_TOLERANCE:g} {beta}",
@@ -132,21 +120,16 @@ def _claims_of_norm(summaries: pl.DataFrame) -> list[Claim]:
         ),
         Claim(
             f"entropy increases with b {beta}",
-            all(one["entropy"] < next_["entropy"] for one, next_ in pairwise(lines)),
+            summaries["entropy"].diff().drop_nulls().gt(0.0).all(),
             "; ".join(f"b = {line['limit']:g}: {line['entropy']:.3f}" for line in lines),
         ),
+        Claim(
+            f"at b = 0 the policy follows the reference {beta}",
+            share <= FOLLOWED_SHARE,
+            f"distance {distance:.4f}, {100 * share:.2f} % of ‖λ_ref‖₂ = {REFERENCE_NORM:.3f}",
+        ),
     ]
-    if lines[0]["limit"] == 0.0:
-        distance = lines[0]["value"]
-        share = distance / REFERENCE_NORM
-        found.append(
-            Claim(
-                f"at b = 0 the policy follows the reference {beta}",
-                share <= FOLLOWED_SHARE,
-                f"distance {distance:.4f}, {100 * share:.2f} % of ‖λ_ref‖₂ = {REFERENCE_NORM:.3f}",
-            )
-        )
-    return found
+    return found if lines[0]["limit"] == 0.0 else found[:2]
 
 
 def _claims_of_beta(summaries: pl.DataFrame) -> list[Claim]:
@@ -161,6 +144,7 @@ def _claims_of_beta(summaries: pl.DataFrame) -> list[Claim]:
         )
     )
     falls, loss = pairs["falls"], pairs["loss"]
+    stays, shares = loss < ENTROPY_LOSS, 100 * loss.to_numpy()
     return [
         Claim(
             "violation falls monotonically in β",
@@ -169,9 +153,9 @@ def _claims_of_beta(summaries: pl.DataFrame) -> list[Claim]:
         ),
         Claim(
             "entropy stays as β grows",
-            bool((loss < ENTROPY_LOSS).all()),
-            f"in {(loss < ENTROPY_LOSS).sum()} of {len(loss)} pairs it varies by less than {100 * ENTROPY_LOSS:g} %; "
-            f"in all by {100 * loss.to_numpy().min():.1f} to {100 * loss.to_numpy().max():.1f} %",
+            bool(stays.all()),
+            f"in {stays.sum()} of {len(loss)} pairs it varies by less than {100 * ENTROPY_LOSS:g} %; in all by "
+            f"{shares.min():.1f} to {shares.max():.1f} %",
         ),
     ]
 
@@ -189,12 +173,13 @@ def _claims_of_search(summaries: pl.DataFrame) -> list[Claim]:
     search = search_table(summaries)
     plain = best_of(search.filter(pl.col("momentum") == 1.0))
     reduced = best_of(search.filter(pl.col("momentum") != 1.0))
+    plain_keeps, reduced_keeps = (line["violation"] <= KEPT_VIOLATION for line in (plain, reduced))
     late_std = summaries.filter(pl.col("method") == "primal-dual")["late_std"]
     oscillates = late_std.is_finite() & (late_std > OSCILLATION)
     return [
         Claim(
             "momentum brings no improvement",
-            not _keeps(reduced) or (_keeps(plain) and reduced["entropy"] <= plain["entropy"]),
+            not reduced_keeps or (plain_keeps and reduced["entropy"] <= plain["entropy"]),
             f"without {_described(plain)}, {_counts(plain)}; with {_described(reduced)}, {_counts(reduced)}",
         ),
         Claim(
@@ -207,25 +192,19 @@ def _claims_of_search(summaries: pl.DataFrame) -> list[Claim]:
 
 
 def _claims_of_batches(summaries: pl.DataFrame) -> list[Claim]:
-    best = search_table(summaries).filter(pl.col("momentum") == 1.0).rows(named=True)
-    entropies = [line["entropy"] for line in best]
-    return [
+    best = {line["episodes_per_batch"]: line for line in search_table(summaries).filter(momentum=1.0).rows(named=True)}
+    entropies = [line["entropy"] for line in best.values()]
+    found = [
         Claim(
             "the batch size does not change primal-dual's performance much",
             max(entropies) - min(entropies) < BATCH_EFFECT * max(entropies),
-            "; ".join(f"B = {line['episodes_per_batch']}: {_described(line)}" for line in best),
-        ),
-        *(
-            replace(claim, text=f"{claim.text}, B = {line['episodes_per_batch']}")
-            for line in best
-            for claim in _claims_of_search(summaries.filter(pl.col("episodes_per_batch") == line["episodes_per_batch"]))
-        ),
+            "; ".join(f"B = {episodes}: {_described(line)}" for episodes, line in best.items()),
+        )
     ]
-
-
-def _keeps(line: Mapping[str, Any]) -> bool:
-    """Whether the best of a search keeps the limit."""
-    return bool(line["violation"] <= KEPT_VIOLATION)
+    for episodes in best:
+        for claim in _claims_of_search(summaries.filter(episodes_per_batch=episodes)):
+            found.append(claim._replace(text=f"{claim.text}, B = {episodes}"))
+    return found
 
 
 def _described(line: Mapping[str, Any]) -> str:

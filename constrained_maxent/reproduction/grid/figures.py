@@ -40,25 +40,16 @@ Lines = Mapping[str, float | Sequence[float]]
 
 
 def draw_study(study: GridStudy, effort: Effort, rows: pl.DataFrame, folder: Path) -> list[Path]:
-    """Write the study's figures and return their paths.
-
-    Args:
-        study: which.
-        effort: with which it was run.
-        rows: what came out.
-        folder: of its files.
-    """
+    """Draw a study that was run with this effort, from its rows and files in ``folder``; the files of the figures."""
     if study.draws_policies:
-        return _draw_policies(study, folder)
-    figures: dict[str, Figure]
-    if study.name in ("methods", "methods-short"):
+        figures = _policies(study, folder)
+    elif study.name in ("methods", "methods-short"):
         figures = {study.name: _against_transitions(study, rows)}
     else:
         figures = _over_settings(study, rows, _optima(study, effort))
-    paths = {folder / f"{name}.png": figure for name, figure in figures.items()}
-    for path, figure in paths.items():
-        figure.savefig(path, dpi=_DPI)
-    return list(paths)
+    for name, figure in figures.items():
+        figure.savefig(folder / f"{name}.png", dpi=_DPI)
+    return [folder / f"{name}.png" for name in figures]
 
 
 def _over_settings(study: GridStudy, rows: pl.DataFrame, optima: Lines) -> dict[str, Figure]:
@@ -96,7 +87,7 @@ def _optima(study: GridStudy, effort: Effort) -> Lines:
         bounds = {setting.limit: optimum(study.world, setting.limit) for setting in study.settings}
         return {f"optimum, b = {limit:g}": bound for limit, bound in bounds.items() if bound is not None}
     constrained = study.name != "unconstrained"
-    lines = {}
+    lines: dict[str, float] = {}
     if (bound := optimum(study.world, 0.0, constrained=constrained)) is not None:
         lines["optimum, time-dependent policies"] = bound
     if effort == "paper":
@@ -129,14 +120,14 @@ def _panel(study: GridStudy, quantity: str, curves: Sequence[Curve], optima: Lin
 
 
 def _over_iterations(study: GridStudy, rows: pl.DataFrame, quantity: str, optima: Lines, title: str = "") -> Panel:
-    def label(setting: Mapping[str, Any]) -> str:
+    def label(method: str, beta: float, limit: float) -> str:
         if study.name in ("fig1", "defaults", "defaults-short"):
-            return _name(setting["method"])
-        return f"b = {setting['limit']:g}" if study.world == "open" else f"β = {setting['beta']:g}"
+            return _NAMES.get(method, method)
+        return f"b = {limit:g}" if study.world == "open" else f"β = {beta:g}"
 
     curves = [
-        _curve(label(dict(zip(SETTING, setting, strict=True))), part, "iteration", quantity)
-        for setting, part in rows.group_by(*SETTING, maintain_order=True)
+        _curve(label(*part.select("method", "beta", "limit").row(0)), part, "iteration", quantity)
+        for _, part in rows.group_by(*SETTING, maintain_order=True)
     ]
     return _panel(study, quantity, curves, optima, title=title, xlabel="iteration")
 
@@ -181,7 +172,7 @@ def _against_transitions(study: GridStudy, rows: pl.DataFrame) -> Figure:
 
     def panel(quantity: str, ylabel: str, close: float) -> Panel:
         curves = [
-            _curve(_name(method), part, "transitions", quantity)
+            _curve(_NAMES.get(method, method), part, "transitions", quantity)
             for (method,), part in points.group_by("method", maintain_order=True)
         ]
         # One name for both: the legend shows the line's style, and each panel has its own height.
@@ -195,21 +186,12 @@ def _against_transitions(study: GridStudy, rows: pl.DataFrame) -> Figure:
     return curves_figure([panels], title=study.name)
 
 
-def _draw_policies(study: GridStudy, folder: Path) -> list[Path]:
+def _policies(study: GridStudy, folder: Path) -> dict[str, Figure]:
     """The last policy of the first seed of every setting, with its exact occupancy."""
-    policies, world, paths = read_policies(StudyFiles(folder, study.name).policies), world_of(study.world), []
+    policies, world, figures = read_policies(StudyFiles(folder, study.name).policies), world_of(study.world), {}
     for setting, (policy, *_) in zip(study.settings, policies, strict=True):
         entropy, value = world.measure(policy[None])[0]
-        figure = grid_occupancy_figure(
-            world.desc,
-            world.mdp.occupancy(policy, scale=OCCUPANCY),
-            policy,
-            title=f"{_name(setting.method)}: {entropy:.2f} nats, {study.constraint} {value:.2f}",
-        )
-        paths.append(folder / f"{study.name}-{setting.method}.png")
-        figure.savefig(paths[-1], dpi=_DPI)
-    return paths
-
-
-def _name(method: str) -> str:
-    return _NAMES.get(method, method)
+        occupancy = world.mdp.occupancy(policy, scale=OCCUPANCY)
+        title = f"{_NAMES.get(setting.method, setting.method)}: {entropy:.2f} nats, {study.constraint} {value:.2f}"
+        figures[f"{study.name}-{setting.method}"] = grid_occupancy_figure(world.desc, occupancy, policy, title=title)
+    return figures

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -19,8 +20,7 @@ from constrained_maxent.errors import CheckpointMismatch, InvalidRun
 from constrained_maxent.oracle import frank_wolfe
 from constrained_maxent.penalties import Quadratic
 from constrained_maxent.problem import Constraint
-from constrained_maxent.reproduction.grid.methods import run_settings
-from constrained_maxent.reproduction.grid.studies import GridStudy, WorldName
+from constrained_maxent.reproduction.grid.studies import GridStudy, Setting, WorldName, run_settings
 from constrained_maxent.reproduction.grid.worlds import ENTROPY, OCCUPANCY, World, world_of
 from constrained_maxent.reproduction.tables import read_table, write_table
 from constrained_maxent.runs.run_folder import require_folder
@@ -30,25 +30,15 @@ SECONDS_BETWEEN_CHECKPOINTS = 2.0
 CHECKPOINT_SHARE = 0.02
 """Most of the time that checkpoints may take: large ones come less often."""
 
-SETTING: dict[str, type[pl.DataType]] = {
-    "study": pl.String,
-    "method": pl.String,
-    "episodes_per_batch": pl.Int64,
-    "learning_rate": pl.Float64,
-    "beta": pl.Float64,
-    "dual_rate": pl.Float64,
-    "momentum": pl.Float64,
-    "limit": pl.Float64,
-}
+_TYPES: dict[Any, type[pl.DataType]] = {"Method": pl.String, "int": pl.Int64, "float": pl.Float64}
+SETTING = {"study": pl.String} | {field.name: _TYPES[field.type] for field in fields(Setting)}
 """Columns that tell a setting from others."""
 
-ROWS = SETTING | {
-    "seed": pl.Int64,
-    "iteration": pl.Int64,
-    "transitions": pl.Int64,
-    "entropy": pl.Float64,
-    "value": pl.Float64,
-}
+ROWS = (
+    SETTING
+    | dict.fromkeys(("seed", "iteration", "transitions"), pl.Int64)
+    | dict.fromkeys(("entropy", "value"), pl.Float64)
+)
 """Columns of a study's rows. Each is one policy of one run, evaluated exactly: how many batches and transitions were
 before it, the run's transitions shared out evenly over its batches; the entropy of its occupancy [nats]; and its cost,
 or its distance to the reference, which keeps the constraint where ``value`` ≤ ``limit``."""
@@ -68,12 +58,7 @@ MIXTURE_BETA = 1.0
 
 
 class StudyFiles:
-    """Files of a study in a folder.
-
-    Args:
-        folder: of all studies.
-        name: of this one.
-    """
+    """Files of a study of this name in the folder of all studies."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.rows = folder / f"{name}.csv"
@@ -87,13 +72,22 @@ class StudyFiles:
         self.policies = folder / f"{name}-policies.npy"
 
 
+@contextmanager
+def _reading(path: Path, remedy: str) -> Iterator[None]:
+    """Whatever reading the file raises becomes ``InvalidRun``, with what to do."""
+    try:
+        yield
+    except (CheckpointMismatch, BadZipFile, OSError, ValueError, KeyError, TypeError, EOFError) as error:
+        raise InvalidRun(f"{path} is missing or damaged, or belongs to another study ({error}): {remedy}") from error
+
+
 def run_study(
     study: GridStudy,
     folder: Path,
     *,
     progress: Callable[[EngineProgress], None] = lambda at: None,
 ) -> pl.DataFrame:
-    """The rows of a study: read, if it is finished, else computed and written.
+    """The rows of a study, with the columns ``ROWS``: read, if it is finished, else computed and written.
 
     Ctrl-C or an error loses at most the chunk under way, some tenths of a second; the same call goes on from there. A
     process that is killed loses what came after the last checkpoint: two seconds, or fifty times what writing it takes.
@@ -103,9 +97,6 @@ def run_study(
         folder: of the study's files.
         progress: called a few times each second with how far the engine is.
 
-    Returns:
-        A table with the columns ``ROWS``.
-
     Raises:
         InvalidRun: the folder is a file, or holds this study at another scale or with other settings, or a damaged one.
     """
@@ -113,7 +104,9 @@ def run_study(
     files = StudyFiles(folder, study.name)
     design = json.loads(json.dumps(asdict(study)))
     if files.about.exists():
-        if _read_json(files.about)["design"] != design:
+        with _reading(files.about, "remove it to compute its study again."):
+            design_there = json.loads(files.about.read_text(encoding="utf-8"))["design"]
+        if design_there != design:
             raise InvalidRun(f"{files.about} belongs to another scale or other settings: take another --out.")
         return read_table(files.rows, ROWS)
     folder.mkdir(parents=True, exist_ok=True)
@@ -148,7 +141,7 @@ def _train(
     engine = TabularEngine(
         world.mdp,
         [
-            run_settings(setting, study.constraint, world.at_limit(setting.limit), seed=seed)
+            run_settings(setting, study.constraint, world.functional.with_limit(setting.limit), seed=seed)
             for setting in study.settings
             for seed in range(study.seeds)
         ],
@@ -186,14 +179,11 @@ def _train(
 def _load(engine: TabularEngine, path: Path, design: str) -> float:
     if not path.exists():
         return 0.0
-    try:
-        with np.load(path) as state:
-            if str(state["design"]) != design:
-                raise CheckpointMismatch("it belongs to another scale or other settings")
-            engine.load_state_dict(state)
-            return float(state["seconds"])
-    except (CheckpointMismatch, BadZipFile, ValueError, KeyError, EOFError) as error:
-        raise InvalidRun(f"{path} cannot be continued ({error}): remove it, or take another --out.") from error
+    with _reading(path, "it cannot be continued; remove it, or take another --out."), np.load(path) as state:
+        if str(state["design"]) != design:
+            raise CheckpointMismatch("another scale or other settings")
+        engine.load_state_dict(state)
+        return float(state["seconds"])
 
 
 def _evaluate(study: GridStudy, world: World, result: TabularResult) -> pl.DataFrame:
@@ -226,34 +216,16 @@ def read_policies(path: Path) -> FloatArray:
     Raises:
         InvalidRun: the file is missing or damaged.
     """
-    try:
+    with _reading(path, "remove the study's .json to compute it again."):
         policies: FloatArray = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise InvalidRun(f"{path} is missing or damaged ({error}): remove the study's .json to compute it.") from error
     return policies
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        content["design"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InvalidRun(f"{path} is damaged: remove it to compute its study again.") from error
-    return content
 
 
 def frank_wolfe_mixtures(world_name: WorldName, path: Path, *, iterations: int) -> pl.DataFrame:
     """Mixtures of Frank–Wolfe, a planner that knows the dynamics, each of twice as many iterations as the one before.
 
-    A run with fewer iterations is the beginning of a longer one, as nothing is random.
-
-    Args:
-        world_name: where.
-        path: of the table: it is read if these runs are in it, else written.
-        iterations: of the last mixture.
-
-    Returns:
-        A table with the columns ``MIXTURES``.
+    They are read, if these runs are in the table, else computed and written, with the columns ``MIXTURES``. A run with
+    fewer iterations is the beginning of a longer one, as nothing is random.
 
     Raises:
         InvalidRun: the table is there and damaged.

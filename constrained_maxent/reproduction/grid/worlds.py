@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from constrained_maxent.envs import SafeFrozenLake
 from constrained_maxent.errors import InfeasibleProblem
@@ -29,34 +30,17 @@ UNCONSTRAINED_COST = 123.87
 """Cost of the best stationary policy without the constraint, as ``unconstrained_violation`` finds it."""
 
 
-@dataclass(frozen=True, eq=False)
-class World:
-    """The paper's 6×6 grid in one of its variants.
+class World(NamedTuple):
+    """The paper's 6×6 grid in one of its variants: map, dynamics, and the constrained quantity at limit 0."""
 
-    Attributes:
-        desc: its map, rows of letters.
-        mdp: its dynamics.
-        functional: the constrained quantity, at limit 0.
-    """
-
-    desc: tuple[str, ...]
+    desc: NDArray[np.bytes_]
     mdp: TabularMDP
     functional: Functional
 
-    def at_limit(self, limit: float) -> Functional:
-        """The constrained quantity with its limit."""
-        return replace(self.functional, limit=limit)
-
     def measure(self, policies: FloatArray) -> FloatArray:
-        """Entropy [nats] and constrained quantity of policies, exactly and without smoothing.
+        """Exact entropy [nats] and constrained quantity, ``(n, 2)``, of policies, ``(n, n_states, n_actions)``.
 
         All side by side: ``mdp.occupancy`` of one policy costs more than the arithmetic for so small an MDP.
-
-        Args:
-            policies: tables, ``(n, n_states, n_actions)``.
-
-        Returns:
-            ``(n, 2)``.
         """
         count, n_states, _ = policies.shape
         occupancies = np.zeros((count, policies[0].size))
@@ -71,11 +55,11 @@ class World:
 
 def world_of(name: WorldName) -> World:
     """The world of this name."""
-    if name == "open":
-        mdp = _mdp(SafeFrozenLake(desc=list(_OPEN), horizon=HORIZON))
-        return World(_OPEN, mdp, L2Distance(mdp.occupancy(reference_policy(), scale=OCCUPANCY)))
-    env = SafeFrozenLake(hole_cost=HOLE_COSTS[name], horizon=HORIZON)
-    return World(tuple("".join(row) for row in env.desc.astype(str)), _mdp(env), LinearCost(env.cost_tables["cost"]))
+    is_open = name == "open"
+    env = SafeFrozenLake(desc=list(_OPEN)) if is_open else SafeFrozenLake(hole_cost=HOLE_COSTS[name])
+    mdp = TabularMDP.from_env(env, discount=DISCOUNT, horizon=HORIZON)
+    distance = L2Distance(mdp.occupancy(reference_policy(), scale=OCCUPANCY)) if is_open else None
+    return World(env.desc, mdp, distance or LinearCost(env.cost_tables["cost"]))
 
 
 def reference_policy() -> FloatArray:
@@ -86,26 +70,22 @@ def reference_policy() -> FloatArray:
     return policy.reshape(36, 4)
 
 
-def _mdp(env: SafeFrozenLake) -> TabularMDP:
-    return TabularMDP.from_env(env, discount=DISCOUNT, horizon=HORIZON)
-
-
 @cache
 def optimum(name: WorldName, limit: float, *, constrained: bool = True) -> float | None:
     """Entropy that no policy exceeds, time-dependent ones included [nats]; ``None`` if no policy keeps the limit."""
     world = world_of(name)
+    constraints = {"constraint": world.functional.with_limit(limit)} if constrained else {}
     try:
-        solution = solve(world.mdp, constraints=_constraints(world, limit, constrained), scale=OCCUPANCY)
+        return float(solve(world.mdp, constraints=constraints, scale=OCCUPANCY).value)
     except InfeasibleProblem:
         return None
-    return float(solution.value)
 
 
 @cache
 def stationary_optimum(name: WorldName, limit: float, *, constrained: bool = True) -> float:
     """Entropy of the best stationary policy that exact gradients find from two starts [nats]; takes seconds."""
     world = world_of(name)
-    constraints = _constraints(world, limit, constrained)
+    constraints = {"constraint": world.functional.with_limit(limit)} if constrained else {}
     return best_stationary(world.mdp, constraints=constraints, scale=OCCUPANCY, starts=2)[0].value
 
 
@@ -115,7 +95,3 @@ def unconstrained_violation(name: WorldName) -> float:
     world = world_of(name)
     best = best_stationary(world.mdp, constraints={}, scale=OCCUPANCY, starts=1)[0]
     return max(float(world.measure(best.policy[None])[0, 1]), 0.0)
-
-
-def _constraints(world: World, limit: float, constrained: bool) -> dict[str, Functional]:
-    return {"constraint": world.at_limit(limit)} if constrained else {}

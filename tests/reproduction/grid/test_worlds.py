@@ -35,10 +35,6 @@ def test_many_policies_at_once(name):
     np.testing.assert_allclose(world.measure(policies), expected, rtol=1e-12)
 
 
-def test_limits_reach_the_constraint():
-    assert world_of("open").at_limit(0.5).limit == 0.5
-
-
 def test_optimum_of_the_paper_s_grid():
     # The convex program over time-indexed occupancies.
     assert optimum("holes", 0.0) == pytest.approx(36.720, abs=1e-3)
