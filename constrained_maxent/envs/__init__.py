@@ -6,12 +6,12 @@ dm_control.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from constrained_maxent.envs.frozen_lake import MAPS, SafeFrozenLake
 from constrained_maxent.envs.frozen_lake_vector import SafeFrozenLakeVector
 from constrained_maxent.envs.registration import register_environments
+from constrained_maxent.lazy import lazy
 
 if TYPE_CHECKING:
     from constrained_maxent.envs.cartpole import SafeCartpole, SafeCartpoleVector
@@ -21,14 +21,13 @@ if TYPE_CHECKING:
 
 register_environments()
 
-_MODULES = {
-    "MujocoStates": "mujoco_model",
-    "MujocoVectorEnv": "mujoco_vector",
-    "PointMass": "point_mass",
-    "PointMassVector": "point_mass",
-    "SafeCartpole": "cartpole",
-    "SafeCartpoleVector": "cartpole",
-}
+__getattr__, __dir__ = lazy(
+    __name__,
+    cartpole=["SafeCartpole", "SafeCartpoleVector"],
+    mujoco_model=["MujocoStates"],
+    mujoco_vector=["MujocoVectorEnv"],
+    point_mass=["PointMass", "PointMassVector"],
+)
 
 __all__ = [
     "MAPS",
@@ -42,13 +41,3 @@ __all__ = [
     "SafeFrozenLakeVector",
     "register_environments",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
