@@ -95,7 +95,7 @@ def _print_result(result: runs.Result, figures: list[Path]) -> None:
     summary = result.summary
     table = Table(title=f"{summary['env_id']}, {summary['iterations']} iterations, {summary['status']}")
     columns: dict[str, Mapping[str, Any]] = {"last batch": summary["estimate"]}
-    if result.final is not None:
+    if summary["exact"] is not None:
         columns |= {"exact": summary["exact"], "uniform policy, exact": summary["uniform_policy"]}
     table.add_column("")
     for heading in columns:

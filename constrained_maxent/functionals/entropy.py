@@ -68,10 +68,9 @@ class Entropy(Functional):
 
     def value(self, measure: Measure) -> float:
         density = self._density(measure.points)
-        # scipy.special.xlogy(w, 0) = 0 where w = 0; with sigma = 0 an unvisited cell adds nothing, as it should.
-        return -float(
-            np.sum(scipy.special.xlogy(measure.weights, density + smoothing_at(self.smoothing, measure.points)))
-        )
+        # xlogy(w, 0) = 0 where w = 0; with sigma = 0 an unvisited cell adds nothing, as it should.
+        smoothed = density + smoothing_at(self.smoothing, measure.points)
+        return -float(np.sum(scipy.special.xlogy(measure.weights, smoothed)))
 
     def derivative(self, measure: Measure, points: Points) -> FloatArray:
         density = self._density(points)

@@ -17,7 +17,7 @@ from constrained_maxent.agents import PGP, IterationReport
 from constrained_maxent.errors import InfeasibleProblem, InvalidRun, InvalidSetting
 from constrained_maxent.evaluation import QUICK_VARIABLES, ExactEvaluation, ExactProblem, exact_problem
 from constrained_maxent.runs.environments import completed, lacks_cost, make_environment
-from constrained_maxent.runs.recorder import Interrupt, Recorder, columns
+from constrained_maxent.runs.recorder import Recorder, columns, exact_evaluation, stop_on_request
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.tracker import find_tracker
@@ -34,8 +34,6 @@ class Result:
         folder: where everything is.
         summary: the content of ``summary.json``.
         agent: the trained agent.
-        problem: for exact evaluation, where there is one.
-        final: exact evaluation of the last policy.
         certificate: how far it is from the optimum, where that is quickly found.
         no_certificate: why there is none, where one might be expected: nobody can keep the limit, for example.
         interrupted: whether Ctrl-C ended it before its time.
@@ -45,8 +43,6 @@ class Result:
     folder: RunFolder
     summary: Mapping[str, Any]
     agent: PGP
-    problem: ExactProblem | None
-    final: ExactEvaluation | None
     certificate: Certificate | None
     no_certificate: str | None
     interrupted: bool
@@ -60,7 +56,6 @@ def train(
 
     Args:
         env_id: any registered id.
-        settings: of the run.
         folder: made here.
         overwrite: whether to replace a run that is in the folder.
         progress_bar: show time left, entropy and constraint values.
@@ -82,12 +77,8 @@ def train(
         env.close()
         raise
 
-    def begin() -> None:
-        folder.clear()
-        folder.write_json(folder.config_path, {"env_id": env_id, "settings": settings.to_json()})
-
     try:
-        return _run(env_id, settings, folder, agent, begin=begin, progress_bar=progress_bar)
+        return _run(env_id, settings, folder, agent, begin=folder.clear, progress_bar=progress_bar)
     except BaseException:
         if is_new:
             with suppress(OSError):  # it holds something: the run had begun
@@ -134,7 +125,6 @@ def resume(
         folder.keep_metrics_until(done)
         for path in (folder.summary_path, folder.evaluation_path):
             path.unlink(missing_ok=True)  # it would pass for that of the run to come
-        folder.write_json(folder.config_path, {"env_id": env_id, "settings": settings.to_json()})
 
     if extend:
         find_tracker(env).announce(iterations=_iterations(settings), replace_plan=True)
@@ -179,24 +169,23 @@ def _run(
     threads = one_thread() if agent.is_tabular else nullcontext()
     with ExitStack() as resources:
         resources.enter_context(closing(agent.env))
-        interrupt = resources.enter_context(Interrupt())
+        asked_to_stop = resources.enter_context(stop_on_request())
         resources.enter_context(threads)
 
         def record(learner: PGP, report: IterationReport) -> bool:
             nonlocal recorder
             if recorder is None:
                 begin()
+                folder.write_json(folder.config_path, {"env_id": env_id, "settings": settings.to_json()})
                 recorder = resources.enter_context(closing(Recorder(folder, settings, problem, learner, since=since)))
             recorder.record(learner, report)
-            return not interrupt.asked
+            return not asked_to_stop.is_set()
 
         agent.learn(iterations=iterations - since, callback=record, progress_bar=progress_bar)
         assert recorder is not None, "there is at least one iteration to do"
         recorder.checkpoint(agent)
     seconds = time.perf_counter() - begun
     interrupted = agent.iteration < iterations
-    final = problem.evaluate(agent.policy_table()) if problem is not None and agent.is_tabular else None
-    uniform = problem.evaluate_uniform() if problem is not None else None
     summary = {
         "env_id": env_id,
         "status": "interrupted" if interrupted else "finished",
@@ -206,8 +195,8 @@ def _run(
         "seconds": round(seconds, 2),
         "steps_per_second": round((agent.timesteps - steps_before) / seconds, 1),
         "estimate": recorder.last,
-        "exact": _plain(final),
-        "uniform_policy": _plain(uniform),
+        "exact": exact_json(exact_evaluation(problem, agent)),
+        "uniform_policy": exact_json(problem.evaluate_uniform()) if problem is not None else None,
         "certificate": None,
         "versions": {
             "python": platform.python_version(),
@@ -221,7 +210,7 @@ def _run(
     if certificate is not None:
         summary["certificate"] = certificate.to_json()
         folder.write_json(folder.summary_path, summary)
-    return Result(folder, summary, agent, problem, final, certificate, no_certificate, interrupted, without_cost)
+    return Result(folder, summary, agent, certificate, no_certificate, interrupted, without_cost)
 
 
 @contextmanager
@@ -248,11 +237,8 @@ def _certify(problem: ExactProblem | None, agent: PGP) -> tuple[Certificate | No
         return None, str(error)
 
 
-def _plain(evaluation: ExactEvaluation | None) -> dict[str, Any] | None:
-    if evaluation is None:
+def exact_json(exact: ExactEvaluation | None) -> dict[str, Any] | None:
+    """Exact values as plain data."""
+    if exact is None:
         return None
-    return {
-        "objective": evaluation.objective,
-        "constraints": dict(evaluation.constraints),
-        "mass": evaluation.mass,
-    }
+    return {"objective": exact.objective, "constraints": dict(exact.constraints), "mass": exact.mass}
