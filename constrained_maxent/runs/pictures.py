@@ -240,19 +240,18 @@ def _training(
     # Imported late, like below: Matplotlib would slow down every command that draws nothing.
     from constrained_maxent.reporting import training_figure
 
-    objective, measured = metrics["objective"], ~np.isnan(metrics["exact_objective"])
+    iterations, measured = metrics["iteration"], ~np.isnan(metrics["exact_objective"])
+    exact: dict[str, Any] = {}
+    if measured.any():
+        values = {name: metrics[f"exact_constraint_{name}"][measured] + limit for name, limit in limits.items()}
+        exact = {"exact_objective": metrics["exact_objective"][measured], "exact_constraints": values}
     return training_figure(
-        metrics["iteration"],
-        objective,
+        iterations,
+        metrics["objective"],
         {name: metrics[f"constraint_{name}"] + limit for name, limit in limits.items()},
         limits=limits,
-        exact_iterations=metrics["iteration"][measured],
-        exact_objective=metrics["exact_objective"][measured] if measured.any() else None,
-        exact_constraints={
-            name: metrics[f"exact_constraint_{name}"][measured] + limit for name, limit in limits.items()
-        }
-        if measured.any()
-        else None,
+        exact_iterations=iterations[measured],
+        **exact,
         references=references,
         title=title,
     )
