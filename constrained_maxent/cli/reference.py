@@ -63,7 +63,6 @@ class TrainReference:
     """No progress bar."""
 
     def run(self, given: frozenset[str]) -> int:
-        """The exit code."""
         require_stable_baselines()
         check_count("episodes", self.episodes)
         kwargs = json_object("env-kwargs", self.env_kwargs, example=_EXAMPLE)
@@ -117,15 +116,11 @@ class TrainReference:
 
     def _command(self) -> str:
         """The command line that makes this reference again."""
-        options = [self.env_id, "--timesteps", self.timesteps, "--seed", self.seed, "--episodes", self.episodes]
-        options += ["--updates-per-step", self.updates_per_step, "--hidden-sizes", *self.hidden_sizes]
-        options += ["--learning-rate", self.learning_rate, "--discount", self.discount, "--state", self.state]
-        if self.periodic is not None:
-            options += ["--periodic", *self.periodic]
-        if self.env_kwargs != "{}":
-            options += ["--env-kwargs", self.env_kwargs]
-        if self.training_kwargs is not None:
-            options += ["--training-kwargs", self.training_kwargs]
+        options: list[Any] = [self.env_id]
+        for name, value in vars(self).items():
+            unsaid = value is None or (name, value) == ("env_kwargs", "{}")
+            if name not in ("env_id", "out", "quiet") and not unsaid:
+                options += [f"--{name.replace('_', '-')}", *(value if isinstance(value, tuple) else [value])]
         return f"cmaxent reference train {shlex.join(map(str, options))}"
 
 
@@ -137,7 +132,6 @@ class ShowReference:
     """File of a reference."""
 
     def run(self, given: frozenset[str]) -> int:
-        """The exit code."""
         _print(Reference.load(self.file), self.file)
         return 0
 
@@ -153,7 +147,6 @@ class ReferenceCommand:
     """What to do."""
 
     def run(self, given: frozenset[str]) -> int:
-        """The exit code."""
         return self.command.run(given)
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import polars as pl
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Column, Table
 
-from constrained_maxent.cli.console import INTERRUPTED, console, number
+from constrained_maxent.cli.console import console, figures_table, number, print_paths
 from constrained_maxent.engine import EngineProgress
 from constrained_maxent.reproduction import Effort
 from constrained_maxent.reproduction.grid.claims import Claim, claims, claims_table
@@ -42,15 +41,11 @@ _SETTING = {
 """Headings of the columns that tell settings apart."""
 
 
-def reproduce_grid(names: Iterable[str], effort: Effort, folder: Path, *, quiet: bool) -> int:
-    """Run the studies of these names, all if there are none, write and print what came out; the exit code."""
+def reproduce_grid(names: Iterable[str], effort: Effort, folder: Path, *, quiet: bool) -> None:
+    """Run the studies of these names, all if there are none, write and print what came out."""
     for name in dict.fromkeys(names) or STUDIES:
         study, begun = STUDIES[name].within(effort), time.perf_counter()
-        try:
-            rows = _rows(study, folder, quiet=quiet)
-        except KeyboardInterrupt:
-            console.print("Interrupted. The same command goes on from here.")
-            return INTERRUPTED
+        rows = _rows(study, folder, quiet=quiet)
         files, summaries = StudyFiles(folder, study.name), summarize(rows)
         paths = [files.rows, *write_table(files.summary, summaries)]
         if found := claims(summaries):
@@ -65,10 +60,7 @@ def reproduce_grid(names: Iterable[str], effort: Effort, folder: Path, *, quiet:
         _print(study, summaries)
         _print_claims(study, effort, found)
         console.print(f"{time.perf_counter() - begun:.0f} s", highlight=False)
-        for path in paths:
-            if path.suffix != ".parquet":
-                console.print(str(path), soft_wrap=True)
-    return 0
+        print_paths(*(path for path in paths if path.suffix != ".parquet"))
 
 
 def _rows(study: GridStudy, folder: Path, *, quiet: bool) -> pl.DataFrame:
@@ -86,9 +78,8 @@ def _print_transitions(study: GridStudy, rows: pl.DataFrame, files: StudyFiles) 
     """When each method comes close to the optimum; written and printed."""
     best, free = stationary_optimum(study.world, 0.0), unconstrained_violation(study.world)
     when = transitions_until_close(rows, optimum=best, violation=free)
-    table = Table(Column("method", no_wrap=True), title="transitions until all seeds are, and stay, within")
-    for share in SHARES:
-        table.add_column(f"{100 * share:g} %", justify="right")
+    title = "transitions until all seeds are, and stay, within"
+    table = figures_table(title, "method", *(f"{100 * share:g} %" for share in SHARES))
     for method, counts in when.group_by("method", maintain_order=True):
         table.add_row(*method, *(f"{1e-3 * n:,.0f} k" if math.isfinite(n) else "never" for n in counts["transitions"]))
     console.print(table)
@@ -109,12 +100,12 @@ def _print_mixtures(study: GridStudy, files: StudyFiles) -> list[Path]:
 
 
 def _print_search(summaries: pl.DataFrame, files: StudyFiles) -> list[Path]:
-    """Of each batch size and momentum how many settings are good, and the best; written and printed."""
+    """How many settings of each batch size and momentum are good, and the best; written and printed."""
     found = search_table(summaries)
     kept = f"{KEPT_VIOLATION:g}"
-    table = Table(title=f"settings within 5 % at the end, and the most entropy at a violation of at most {kept}")
-    for heading in ("B", "α_t", "settings", "within 5 %", f"≤ {kept}", "entropy (nats)", "cost", "α_θ", "α_μ"):
-        table.add_column(heading, justify="right")
+    title = f"settings within 5 % at the end, and the most entropy at a violation of at most {kept}"
+    headings = ("α_t", "settings", "within 5 %", f"≤ {kept}", "entropy (nats)", "cost", "α_θ", "α_μ")
+    table = figures_table(title, "B", *headings)
     for line in found.rows(named=True):
         counts = ("episodes_per_batch", "momentum", "settings", "close", "keeping")
         table.add_row(
@@ -127,10 +118,9 @@ def _print_search(summaries: pl.DataFrame, files: StudyFiles) -> list[Path]:
 
 
 def _print(study: GridStudy, summaries: pl.DataFrame) -> None:
-    table = Table(Column("method", no_wrap=True), title=f"{study.name}, mean ± std over {study.seeds} seeds")
     varying = [name for name in _SETTING if summaries[name].n_unique() > 1]
-    for heading in (*(_SETTING[name] for name in varying), "entropy (nats)", study.constraint, "late std"):
-        table.add_column(heading, justify="right")
+    headings = [*(_SETTING[name] for name in varying), "entropy (nats)", study.constraint, "late std"]
+    table = figures_table(f"{study.name}, mean ± std over {study.seeds} seeds", "method", *headings)
     for line in summaries.rows(named=True):
         table.add_row(
             line["method"],
