@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
-import scipy
+from scipy.special import xlogy
 
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.functionals.base import Functional
@@ -61,7 +61,7 @@ class Entropy(Functional):
         total = float((weights * density).sum())
         if total == 0.0:
             return 0.0
-        return -float((weights * scipy.special.xlogy(density, density)).sum() * weights.sum()) / total
+        return -float((weights * xlogy(density, density)).sum() * weights.sum()) / total
 
     def _density(self, points: Points) -> FloatArray:
         return points.density if self.over == "state-action" else points.state_density
@@ -69,8 +69,7 @@ class Entropy(Functional):
     def value(self, measure: Measure) -> float:
         density = self._density(measure.points)
         # xlogy(w, 0) = 0 where w = 0; with sigma = 0 an unvisited cell adds nothing, as it should.
-        smoothed = density + smoothing_at(self.smoothing, measure.points)
-        return -float(np.sum(scipy.special.xlogy(measure.weights, smoothed)))
+        return -float(np.sum(xlogy(measure.weights, density + smoothing_at(self.smoothing, measure.points))))
 
     def derivative(self, measure: Measure, points: Points) -> FloatArray:
         density = self._density(points)
@@ -92,7 +91,7 @@ class Entropy(Functional):
 
     def integrand(self, measure: Measure, points: Points) -> FloatArray:
         smoothed = self._density(points) + smoothing_at(self.smoothing, points)
-        f: FloatArray = -scipy.special.xlogy(1.0, smoothed, where=smoothed > 0.0, out=np.zeros_like(smoothed))
+        f: FloatArray = -xlogy(1.0, smoothed, where=smoothed > 0.0, out=np.zeros_like(smoothed))
         return f
 
     def engine_terms(self, n_states: int, n_actions: int) -> Sequence[EngineTerm]:

@@ -55,9 +55,7 @@ _ON_CIRCLE = 1e-5  # greatest error of cos² + sin² = 1 in float32
 
 
 def completed(env_id: str, settings: TrainSettings) -> TrainSettings:
-    """The settings with what they leave to the preset: number of batches and of sub-environments.
-
-    Where no preset says it, they are 1000 and 8.
+    """The settings with the preset's numbers of batches and sub-environments, or 1000 and 8, where they say none.
 
     Raises:
         InvalidSetting: unknown id.
@@ -151,12 +149,7 @@ def _make(env_id: str, settings: TrainSettings, **stack: Any) -> VectorEnv:
 
 
 def make_scalar(env_id: str, kwargs: Mapping[str, Any]) -> gym.Env[Any, Any]:
-    """The scalar environment of an id, as it is.
-
-    Raises:
-        InvalidSetting: unknown id, or arguments that it does not take.
-        gymnasium.error.DependencyNotInstalled: it needs a package that is missing.
-    """
+    """The scalar environment of an id, as it is; it raises what :func:`make_environment` does."""
     find_spec(env_id)
     with _refused(env_id, f"arguments {json.dumps(dict(kwargs), default=repr)}"):
         return gym.make(env_id, **kwargs)
@@ -213,11 +206,7 @@ def _wrap(bare: VectorEnv, settings: TrainSettings, tracking: dict[str, Any]) ->
 
 
 def find_functional(option: str, path: str) -> Functional:
-    """A functional of the user's own by its import path.
-
-    Args:
-        option: how the setting is called, for errors.
-        path: ``"module:Name"`` of a functional, or of a class or function without arguments that makes one.
+    """The functional that an option names by ``module:Name``, or what a class or function of that name makes.
 
     Raises:
         InvalidSetting: no such module or name, or it is not, and does not make, a ``Functional``.
@@ -341,9 +330,9 @@ class Coordinates:
                 )
 
     @property
-    def numbers(self) -> tuple[tuple[int, ...], ...]:
+    def numbers(self) -> list[list[int]]:
         """One or two coordinates of the observation for each of the state."""
-        return tuple(tuple(int(part) for part in entry.split(":")) for entry in self.entries)
+        return [[int(part) for part in entry.split(":")] for entry in self.entries]
 
     @property
     def angles(self) -> tuple[int, ...]:

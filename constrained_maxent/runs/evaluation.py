@@ -37,10 +37,10 @@ class RunEvaluation:
 
     Attributes:
         env_id: of the run.
-        iteration: of its last checkpoint.
+        iteration: of the run's last checkpoint.
         seed: of the rollouts.
-        rollouts: what was measured.
-        exact: beside it, where environment and policy are finite and known.
+        rollouts: what was measured in them.
+        exact: exact values, where environment and policy are finite and known.
     """
 
     env_id: str
@@ -100,7 +100,7 @@ def make_evaluation_environment(env_id: str, settings: TrainSettings, n_episodes
         n_episodes: that shall be rolled out, in equal batches of one episode per copy.
 
     Raises:
-        InvalidSetting, UnsupportedSpace, gymnasium.error.DependencyNotInstalled: see ``make_environment``.
+        InvalidSetting, UnsupportedSpace, DependencyNotInstalled: see :func:`make_environment`.
     """
     n_batches = -(-n_episodes // max(settings.num_envs or 1, _AT_ONCE))
     n_copies = -(-n_episodes // n_batches)

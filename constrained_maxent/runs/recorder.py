@@ -13,19 +13,19 @@ from typing import Any
 from constrained_maxent.agents import PGP, IterationReport
 from constrained_maxent.evaluation import ExactEvaluation, ExactProblem
 from constrained_maxent.evaluation.state_measures import evaluate_states, measures_of, n_coordinates
+from constrained_maxent.functionals import Functional
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.tracker import find_tracker
+from constrained_maxent.types import Measure
 
 
 class Recorder:
     """Writes metrics, events and checkpoints while an agent learns.
 
     Args:
-        folder: of the run.
         settings: how often to do what.
         problem: for exact evaluation; ``None`` where that is impossible.
-        agent: that learns.
         since: iteration that this run began, or went on, from.
 
     Attributes:
@@ -33,7 +33,7 @@ class Recorder:
     """
 
     def __init__(
-        self, folder: RunFolder, settings: TrainSettings, problem: ExactProblem | None, agent: PGP, *, since: int = 0
+        self, folder: RunFolder, settings: TrainSettings, problem: ExactProblem | None, agent: PGP, *, since: int
     ) -> None:
         # Imported late: TensorBoard would slow down all commands that train nothing.
         from torch.utils.tensorboard import SummaryWriter
@@ -111,17 +111,35 @@ def _state_columns(agent: PGP) -> list[str]:
 def _states(agent: PGP) -> dict[str, float | int | None]:
     """Figures of continuous states: of the last batch alone, fresh steps of one policy, but for the first."""
     tracker = find_tracker(agent.env)
-    batch, objective = tracker.last_batch, tracker.problem.objective
+    batch = tracker.last_batch
     if not _state_columns(agent) or batch is None or not batch.n_steps:
         return {}
     periodic = getattr(tracker.estimator, "periodic", ())
     measured = evaluate_states(batch, measures_of(agent.env, n_coordinates(batch)), periodic=periodic, seed=0)
     return {
-        "self_weighted_objective": None if objective is None else objective.self_weighted(tracker.estimator.measure()),
+        "self_weighted_objective": _self_weighted(tracker.problem.objective, tracker.estimator.measure()),
         "state_entropy": measured.entropy.mean,
         "coverage": None if measured.coverage is None else measured.coverage.share,
         **{f"share_{name.replace(' ', '_')}": share.mean for name, share in measured.events.items()},
     }
+
+
+def _self_weighted(functional: Functional | None, measure: Measure) -> float | None:
+    r"""An expectation under λ whose samples are weighted by λ̂ once more; ``None`` where F is no expectation.
+
+    .. math:: \frac{m \sum_i w_i \lambda_i f_i}{\sum_i w_i \lambda_i}, \qquad m = \sum_i w_i
+
+    With samples of λ the plain mean is unbiased; this one is what f is where λ is high, for an entropy -log λ, and low.
+    So the authors of the method estimate entropies in continuous spaces. Where λ is 0 at all samples, it is 0.
+    """
+    integrand = None if functional is None else functional.exact().integrand(measure, measure.points)
+    if integrand is None:
+        return None
+    density, weights = measure.points.density, measure.weights
+    total = float((weights * density).sum())
+    if total == 0.0:
+        return 0.0
+    return float((weights * (density * integrand)).sum() * weights.sum()) / total
 
 
 def _exact(exact: ExactEvaluation | None) -> dict[str, float | int | None]:

@@ -33,18 +33,12 @@ class RunFolder:
     ``config.json`` holds the settings, ``metrics.csv`` and ``events.out.tfevents.*`` (TensorBoard) the curves,
     ``checkpoint.pt`` the agent, ``summary.json`` the result, ``evaluation.json`` fresh rollouts of the last policy;
     figures are ``*.png``, the film is ``video.mp4``.
-
-    Args:
-        path: the folder.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self.config_path = self.path / "config.json"
-        self.metrics_path = self.path / "metrics.csv"
-        self.checkpoint_path = self.path / "checkpoint.pt"
-        self.summary_path = self.path / "summary.json"
-        self.evaluation_path = self.path / "evaluation.json"
+        self.config_path, self.metrics_path, self.checkpoint_path = (self.path / name for name in RESULTS[:3])
+        self.summary_path, self.evaluation_path = (self.path / name for name in RESULTS[3:])
         self.training_figure_path, self.occupancy_figure_path = (self.path / name for name in FIGURES[:2])
         self.strip_path, self.motion_path, self.visits_path, self.actions_path = (self.path / n for n in FIGURES[2:])
         self.video_path = self.path / VIDEO

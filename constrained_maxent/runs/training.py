@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -31,9 +31,8 @@ class Result:
     """What a run ended with.
 
     Attributes:
-        folder: where everything is.
         summary: the content of ``summary.json``.
-        agent: the trained agent.
+        agent: as it is after training.
         certificate: how far it is from the optimum, where that is quickly found.
         no_certificate: why there is none, where one might be expected: nobody can keep the limit, for example.
         interrupted: whether Ctrl-C ended it before its time.
@@ -56,7 +55,6 @@ def train(
 
     Args:
         env_id: any registered id.
-        folder: made here.
         overwrite: whether to replace a run that is in the folder.
         progress_bar: show time left, entropy and constraint values.
 
@@ -78,7 +76,7 @@ def train(
         raise
 
     try:
-        return _run(env_id, settings, folder, agent, begin=folder.clear, progress_bar=progress_bar)
+        return _run(env_id, settings, folder, agent, folder.clear, progress_bar)
     except BaseException:
         if is_new:
             with suppress(OSError):  # it holds something: the run had begun
@@ -92,7 +90,6 @@ def resume(
     """Continue a run from its last checkpoint, so that it ends as if it had never stopped.
 
     Args:
-        folder: of the run.
         iterations: where to end now; by default where the run was to end.
         extend: whether schedules end there too. Otherwise they keep the end that the first training planned, and more
             iterations go on at their last values.
@@ -128,7 +125,7 @@ def resume(
 
     if extend:
         find_tracker(env).announce(iterations=_iterations(settings), replace_plan=True)
-    return _run(env_id, settings, folder, agent, begin=begin, progress_bar=progress_bar)
+    return _run(env_id, settings, folder, agent, begin, progress_bar)
 
 
 def load_config(folder: RunFolder) -> tuple[str, TrainSettings]:
@@ -152,25 +149,18 @@ def load_agent(folder: RunFolder, env: gym.vector.VectorEnv[Any, Any, Any]) -> P
 
 
 def _run(
-    env_id: str,
-    settings: TrainSettings,
-    folder: RunFolder,
-    agent: PGP,
-    *,
-    begin: Callable[[], None],
-    progress_bar: bool,
+    env_id: str, settings: TrainSettings, folder: RunFolder, agent: PGP, begin: Callable[[], None], progress_bar: bool
 ) -> Result:
     """Train on; ``begin`` prepares the folder once the first iteration is over, and nothing is written before."""
     problem, without_cost = exact_problem(agent.env), lacks_cost(env_id, settings, agent.env)
     iterations, since = _iterations(settings), agent.iteration
     begun, steps_before = time.perf_counter(), agent.timesteps
     recorder: Recorder | None = None
-    # A table is too small to share: a pool's threads would wait for each other, busily.
-    threads = one_thread() if agent.is_tabular else nullcontext()
     with ExitStack() as resources:
         resources.enter_context(closing(agent.env))
         asked_to_stop = resources.enter_context(stop_on_request())
-        resources.enter_context(threads)
+        if agent.is_tabular:  # a table is too small to share: a pool's threads would wait for each other, busily
+            resources.enter_context(one_thread())
 
         def record(learner: PGP, report: IterationReport) -> bool:
             nonlocal recorder
