@@ -21,8 +21,6 @@ from constrained_maxent.runs.environments import make_environment
 from constrained_maxent.runs.pictures import lake_of
 from constrained_maxent.runs.settings import TrainSettings
 
-Horizon = Literal["environment", "infinite"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ProblemOptions:
@@ -30,7 +28,7 @@ class ProblemOptions:
 
     env_id: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV_ID")]
     """Any registered id of a finite environment with known dynamics, for example SafeFrozenLake-v0."""
-    horizon: Horizon = "environment"
+    horizon: Literal["environment", "infinite"] = "environment"
     """The time limit of the environment, or none."""
     limit: float | None = None
     """Budget of the cost."""

@@ -28,7 +28,7 @@ class ReproduceGrid:
 
     def run(self) -> None:
         # Imported late, as what follows loads the engine and the solvers: help is to come at once.
-        from constrained_maxent.cli.reproduce_grid import reproduce_grid
+        from constrained_maxent.cli.studies import reproduce_grid
 
         folder = self.out or Path("runs") / f"grid-{self.scale}"
         reproduce_grid(self.only, self.scale, folder, quiet=self.quiet)
@@ -52,16 +52,10 @@ class ReproduceControl:
     """Do not say which runs are done."""
 
     def run(self) -> None:
-        from constrained_maxent.cli.reproduce_control import reproduce_control
+        from constrained_maxent.cli.studies import reproduce_control
 
-        reproduce_control(
-            self.only,
-            self.out,
-            seeds=self.seeds,
-            iterations=self.iterations,
-            workers=self.workers,
-            quiet=self.quiet,
-        )
+        how = {"seeds": self.seeds, "iterations": self.iterations}
+        reproduce_control(self.only, self.out, **how, workers=self.workers, quiet=self.quiet)
 
 
 @dataclass(frozen=True, kw_only=True)

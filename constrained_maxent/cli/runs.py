@@ -113,7 +113,7 @@ class Video:
     def run(self, given: frozenset[str]) -> int:
         folder = RunFolder(self.run_folder)
         film = runs.record_video(folder, seconds=self.seconds, seed=self.seed, path=self.out, fps=self.fps)
-        painter = {"environment": "the environment itself"}.get(film.painter, film.painter)
+        painter = "the environment itself" if film.painter == "environment" else film.painter
         # Libraries end their reasons in different ways.
         because = f", as MuJoCo cannot draw here. {film.reason}" if film.reason else "."
         console.print(f"{film.n_frames} images, drawn by {painter}{because}", markup=False, highlight=False)
@@ -122,20 +122,18 @@ class Video:
 
 
 def _one(found: runs.RunEvaluation) -> Table:
+    from constrained_maxent.evaluation.rollouts import OBJECTIVE, constraint_figure
+
     rollouts, exact = found.rollouts, found.exact
     headings = [f"{rollouts.n_episodes} fresh episodes", *(["exact"] if exact is not None else [])]
     table = figures_table(f"{found.env_id}, iteration {found.iteration}", "", *headings)
-    known = {} if exact is None else _exact_figures(exact)
+    known: dict[str, float | None] = {}
+    if exact is not None:
+        known = {OBJECTIVE: exact.objective}
+        known |= {constraint_figure(constraint): value for constraint, value in exact.constraints.items()}
     for name, estimate in rollouts.figures().items():
         table.add_row(name, str(estimate), *([number(known.get(name))] if exact is not None else []))
     return table
-
-
-def _exact_figures(exact: cmx.evaluation.ExactEvaluation) -> dict[str, float]:
-    from constrained_maxent.evaluation.rollouts import OBJECTIVE, constraint_figure
-
-    figures = {} if exact.objective is None else {OBJECTIVE: exact.objective}
-    return figures | {constraint_figure(name): value for name, value in exact.constraints.items()}
 
 
 def _several(paths: tuple[Path, ...], found: list[runs.RunEvaluation]) -> Table:

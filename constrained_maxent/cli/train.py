@@ -88,10 +88,8 @@ def _print_result(result: runs.Result, figures: list[Path]) -> None:
         columns |= {"exact": summary["exact"], "uniform policy, exact": summary["uniform_policy"]}
     table = figures_table(f"{summary['env_id']}, {summary['iterations']} iterations, {summary['status']}", "", *columns)
     if summary["estimate"]["objective"] is not None:
-        table.add_row(
-            objective_label(summary["settings"]["objective"]),
-            *(number(values["objective"]) for values in columns.values()),
-        )
+        label = objective_label(summary["settings"]["objective"])
+        table.add_row(label, *(number(values["objective"]) for values in columns.values()))
     for name in summary["estimate"]["constraints"]:
         table.add_row(f"{name} - limit", *(number(values["constraints"][name]) for values in columns.values()))
     if result.certificate is not None:

@@ -84,9 +84,8 @@ def make_environment(env_id: str, settings: TrainSettings) -> VectorEnv:
     if (penalty := settings.chosen_penalty()) is not None:
         terms["penalty"] = penalty.to_config()
     if "-PGP-" in find_spec(env_id).id:
-        if superfluous := _given(settings, BARE):
-            names = ", ".join(f"--{name}" for name in superfluous)
-            raise InvalidSetting(f"{env_id} brings its own problem and state: leave out {names}.")
+        if superfluous := ", ".join(f"--{name}" for name in _given(settings, BARE)):
+            raise InvalidSetting(f"{env_id} brings its own problem and state: leave out {superfluous}.")
         return _make(env_id, settings, **tracking, **terms)
     bare = _make(env_id, settings)
     try:
@@ -235,9 +234,8 @@ def find_functional(option: str, path: str) -> Functional:
 
 def _over_cells(bare: VectorEnv, settings: TrainSettings) -> dict[str, Any]:
     """Arguments of ``constrain`` for finite observations."""
-    if given := _given(settings, ("state", "periodic")):
-        names = ", ".join(f"--{name}" for name in given)
-        raise InvalidSetting(f"{names}: only observations in a Box have coordinates.")
+    if given := ", ".join(f"--{name}" for name in _given(settings, ("state", "periodic"))):
+        raise InvalidSetting(f"{given}: only observations in a Box have coordinates.")
     estimator = Counts(memory=settings.memory or 0.0)
     estimator.bind(bare.single_observation_space, bare.single_action_space)
     episodes = {} if settings.steps_per_batch is not None else {"episodes_per_batch": max(8, settings.num_envs or 1)}
@@ -352,10 +350,9 @@ class Coordinates:
 
 
 def circles(observations: FloatArray) -> list[tuple[int, int]]:
-    """Pairs of coordinates that lie on the unit circle in all observations, as cosine and sine of one angle do.
+    """Pairs of coordinates that lie on the unit circle in all ``(n, n_coordinates)``, as cosine and sine of an angle do.
 
-    Args:
-        observations: ``(n, n_coordinates)``. Coordinates that never change are in no pair.
+    Coordinates that never change are in no pair.
     """
     free = np.flatnonzero(np.ptp(observations, axis=0) > 0.0).tolist()
     squares = observations**2

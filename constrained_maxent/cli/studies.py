@@ -1,4 +1,4 @@
-"""What ``cmaxent reproduce grid`` does and prints."""
+"""What ``cmaxent reproduce grid`` and ``control`` do and print."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from pathlib import Path
 
 import polars as pl
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
 from constrained_maxent.cli.console import console, figures_table, number, print_paths
 from constrained_maxent.engine import EngineProgress
-from constrained_maxent.reproduction import Effort
+from constrained_maxent.evaluation import Estimate, over_seeds
+from constrained_maxent.reproduction import Effort, control
 from constrained_maxent.reproduction.grid.claims import Claim, claims, claims_table
 from constrained_maxent.reproduction.grid.figures import draw_study
 from constrained_maxent.reproduction.grid.run import StudyFiles, frank_wolfe_mixtures, run_study
@@ -26,6 +28,7 @@ from constrained_maxent.reproduction.grid.tables import (
 )
 from constrained_maxent.reproduction.grid.worlds import stationary_optimum, unconstrained_violation
 from constrained_maxent.reproduction.tables import write_table
+from constrained_maxent.runs.run_folder import require_folder
 
 MIXTURE_ITERATIONS = 400
 """Most iterations of Frank–Wolfe."""
@@ -141,3 +144,39 @@ def _print_claims(study: GridStudy, effort: Effort, found: Sequence[Claim]) -> N
     for claim in found:
         verdict = "not judged" if effort == "smoke" else "holds" if claim.holds else "DOES NOT HOLD"
         console.print(f"{verdict}: {claim.text} ({claim.numbers})", highlight=False)
+
+
+def reproduce_control(
+    names: Iterable[str], out: Path, *, seeds: int | None, iterations: int | None, workers: int, quiet: bool
+) -> None:
+    """Run the studies of these names, all if there are none, write and print what came out."""
+    require_folder(out)
+    for name in dict.fromkeys(names) or control.STUDIES:
+        study, begun, folder = control.STUDIES[name], time.perf_counter(), out / name
+        results = control.run_study(
+            study,
+            folder,
+            seeds=seeds,
+            iterations=iterations,
+            workers=workers,
+            progress=lambda label: None if quiet else console.print(f"done: {label}", highlight=False),
+        )
+        n_seeds = len(results[0].evaluations)
+        expert = control.expert_figures(study, seeds=n_seeds)
+        table, _ = write_table(out / f"{name}.csv", control.control_table(study, results, expert))
+        figure = control.draw_curves(out / f"{name}.png", study, folder, seeds=n_seeds)
+        console.print(_control_figures(study.name, results, expert))
+        console.print(f"{time.perf_counter() - begun:.0f} s", highlight=False)
+        print_paths(table, figure)
+
+
+def _control_figures(name: str, results: Sequence[control.CaseResult], expert: Sequence[dict[str, Estimate]]) -> Table:
+    seeds = len(results[0].evaluations)
+    columns = {result.case.label: result.figures() for result in results}
+    if expert:
+        columns[control.EXPERT] = over_seeds(expert)
+    table = figures_table(f"{name}, fresh episodes, mean of {seeds} seeds with its 95 % interval", "", *columns)
+    for figure in dict.fromkeys(figure for figures in columns.values() for figure in figures):
+        table.add_row(figure, *(str(figures.get(figure, "")) for figures in columns.values()))
+    table.add_row("training, longest (s)", *(f"{max(result.seconds):.0f}" for result in results))
+    return table
