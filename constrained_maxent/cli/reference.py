@@ -38,15 +38,15 @@ class TrainReference:
     timesteps: int = 100_000
     """Steps of the training environments, all together."""
     seed: int = 0
-    """Of everything random."""
+    """Seed of everything random."""
     episodes: int = 30
     """Episodes whose states the mixture is fitted to."""
     updates_per_step: float = 0.5
     """Gradient steps for each step of a training environment."""
     hidden_sizes: tuple[int, ...] = (64, 64)
-    """Of policy and critics."""
+    """Hidden layers of policy and critics."""
     learning_rate: float = 1e-3
-    """Of policy, critics and entropy coefficient."""
+    """Learning rate of policy, critics and entropy coefficient."""
     discount: float = 0.98
     """γ of the expert's returns, for each step of a training environment."""
     state: str = "state"

@@ -350,7 +350,7 @@ class Coordinates:
 
 
 def circles(observations: FloatArray) -> list[tuple[int, int]]:
-    """Pairs of coordinates that lie on the unit circle in all ``(n, n_coordinates)``, as cosine and sine of an angle do.
+    """Pairs of coordinates on the unit circle in all ``(n, n_coordinates)``, as cosine and sine of one angle are.
 
     Coordinates that never change are in no pair.
     """
