@@ -6,10 +6,10 @@ that who only makes an environment waits neither for PyTorch nor for the convex 
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
 import constrained_maxent.envs  # noqa: F401  # registers the ids
+from constrained_maxent.lazy import lazy
 
 if TYPE_CHECKING:
     from constrained_maxent import (
@@ -35,13 +35,6 @@ if TYPE_CHECKING:
         types,
         wrappers,
     )
-else:
-
-    def __getattr__(name):
-        if name in __all__:
-            return importlib.import_module(f"constrained_maxent.{name}")
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
 
 __version__ = "0.1.0"
 
@@ -69,6 +62,5 @@ __all__ = [
     "wrappers",
 ]
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+if not TYPE_CHECKING:  # else every wrong name would pass for a right one
+    __getattr__, __dir__ = lazy(__name__, *__all__)

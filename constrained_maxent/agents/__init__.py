@@ -5,8 +5,9 @@ Names are imported when they are first used: settings need no PyTorch, agents do
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from constrained_maxent.lazy import lazy
 
 if TYPE_CHECKING:
     from constrained_maxent.agents.pgp import PGP
@@ -14,22 +15,8 @@ if TYPE_CHECKING:
     from constrained_maxent.agents.rollouts import Collector, Rollout
     from constrained_maxent.agents.settings import PGPSettings
 
-_MODULES = {
-    "PGP": "pgp",
-    "Collector": "rollouts",
-    "IterationReport": "reports",
-    "PGPSettings": "settings",
-    "Rollout": "rollouts",
-}
+__getattr__, __dir__ = lazy(
+    __name__, pgp=["PGP"], reports=["IterationReport"], rollouts=["Collector", "Rollout"], settings=["PGPSettings"]
+)
 
 __all__ = ["PGP", "Collector", "IterationReport", "PGPSettings", "Rollout"]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

@@ -1,7 +1,7 @@
 """``cmaxent``: train, evaluate, certify, plot and film, solve problems exactly, and reproduce the paper's studies.
 
-A command is a dataclass of options with a method ``run``. Its module is imported when it is called, so that help, and
-whatever needs neither PyTorch nor a convex solver, waits for neither.
+A command is a dataclass of options with a method ``run``, which takes the names of the options on the command line and
+returns the exit code. Its module is imported when it is called, so that help waits for no PyTorch and no solver.
 """
 
 from __future__ import annotations

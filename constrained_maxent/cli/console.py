@@ -6,9 +6,11 @@ import math
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
 from rich.console import Console
+from rich.table import Column, Table
 
 INTERRUPTED = 130
 """Exit code of a process that Ctrl-C ended, as shells have it; also where SIGTERM asked for the same."""
@@ -20,6 +22,17 @@ errors = Console(stderr=True)
 def number(value: float | None, digits: int = 4) -> str:
     """A figure for a table; empty if there is none."""
     return "" if value is None or math.isnan(value) else f"{value:z.{digits}f}"
+
+
+def figures_table(title: str, first: str, *headings: str) -> Table:
+    """A table of a column of words and columns of figures."""
+    return Table(Column(first, no_wrap=True), *(Column(heading, justify="right") for heading in headings), title=title)
+
+
+def print_paths(*paths: Path) -> None:
+    """Files that were written, one a line, never broken."""
+    for path in paths:
+        console.print(str(path), soft_wrap=True)
 
 
 def objective_label(given: str | None) -> str:

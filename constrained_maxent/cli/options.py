@@ -22,14 +22,6 @@ _being_described: list[Any] = []
 
 
 @dataclass(frozen=True)
-class _Flat:
-    """The options of a dataclass and of those inside it, by name, and what makes the dataclass of their values."""
-
-    fields: dict[str, StructFieldSpec]
-    build: Callable[[Mapping[str, Any]], Any]
-
-
-@dataclass(frozen=True)
 class Pending:
     """A command that is still to be made of its options: what it raises then is not the parser's to report."""
 
@@ -51,21 +43,21 @@ def _described(info: StructTypeInfo) -> StructConstructorSpec | None:
     if groups is None:
         spec = _own(info.type, info)
         return replace(spec, fields=tuple(map(_unhinted, spec.fields)))
-    flat = _flatten(info.type)
+    flat, build = _flatten(info.type)
     grouped = [
         StructFieldSpec(
             name=title,
-            type=type("Group", (_Group,), {"fields": tuple(flat.fields[name] for name in names)}),
+            type=type("Group", (_Group,), {"fields": tuple(flat[name] for name in names)}),
             default=tyro.MISSING_NONPROP,
             helptext="",
         )
         for title, names in groups.items()
     ]
-    first = [field for name, field in flat.fields.items() if not any(name in names for names in groups.values())]
+    first = [field for name, field in flat.items() if not any(name in names for names in groups.values())]
 
     def instantiate(**values: Any) -> Pending:
         parts = [values.pop(title) for title in groups]
-        return Pending(flat.build, {**values, **{name: value for part in parts for name, value in part.items()}})
+        return Pending(build, {**values, **{name: value for part in parts for name, value in part.items()}})
 
     return StructConstructorSpec(instantiate=instantiate, fields=(*first, *grouped))
 
@@ -89,26 +81,23 @@ def _own(kind: Any, info: StructTypeInfo | None = None) -> StructConstructorSpec
     return spec
 
 
-def _flatten(kind: Any) -> _Flat:
+def _flatten(kind: Any) -> tuple[dict[str, StructFieldSpec], Callable[[Mapping[str, Any]], Any]]:
+    """The options of a dataclass and of those inside it, by name, and what makes the dataclass of their values."""
     fields: dict[str, StructFieldSpec] = {}
-    parts: dict[str, _Flat] = {}
+    builders: dict[str, Callable[[Mapping[str, Any]], Any]] = {}
     own = _own(kind).fields
     for field in own:
         if is_dataclass(field.type):
-            parts[field.name] = _flatten(field.type)
-            fields |= parts[field.name].fields
+            inner, builders[field.name] = _flatten(field.type)
+            fields |= inner
         else:
             fields[field.name] = _unhinted(field)
 
     def build(values: Mapping[str, Any]) -> Any:
-        return kind(
-            **{
-                field.name: parts[field.name].build(values) if field.name in parts else values[field.name]
-                for field in own
-            }
-        )
+        names = (field.name for field in own)
+        return kind(**{name: builders[name](values) if name in builders else values[name] for name in names})
 
-    return _Flat(fields, build)
+    return fields, build
 
 
 def _unhinted(field: StructFieldSpec) -> StructFieldSpec:

@@ -11,17 +11,15 @@ import numpy as np
 import tyro
 from numpy.typing import NDArray
 from rich.markup import escape
-from rich.table import Column, Table
+from rich.table import Table
 
-from constrained_maxent.cli.console import console, number, objective_label
+from constrained_maxent.cli.console import console, figures_table, number, objective_label, print_paths
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.evaluation import ExactProblem
 from constrained_maxent.occupancy import Scale
 from constrained_maxent.runs.environments import make_environment
 from constrained_maxent.runs.pictures import lake_of
 from constrained_maxent.runs.settings import TrainSettings
-
-Horizon = Literal["environment", "infinite"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +28,7 @@ class ProblemOptions:
 
     env_id: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV_ID")]
     """Any registered id of a finite environment with known dynamics, for example SafeFrozenLake-v0."""
-    horizon: Horizon = "environment"
+    horizon: Literal["environment", "infinite"] = "environment"
     """The time limit of the environment, or none."""
     limit: float | None = None
     """Budget of the cost."""
@@ -49,17 +47,8 @@ class ProblemOptions:
 
     def read(self) -> tuple[ExactProblem, NDArray[np.bytes_] | None]:
         """The exact problem, and the map if the environment is a lake."""
-        settings = TrainSettings(
-            num_envs=1,
-            limit=self.limit,
-            discount=self.discount,
-            scale=self.scale,
-            cost=self.cost,
-            objective=self.objective,
-            constraint=self.constraint,
-            env_kwargs=self.env_kwargs,
-        )
-        with closing(make_environment(self.env_id, settings)) as env:
+        settings = {name: value for name, value in vars(self).items() if name not in ("env_id", "horizon")}
+        with closing(make_environment(self.env_id, TrainSettings(num_envs=1, **settings))) as env:
             problem = ExactProblem.from_env(env)
             desc = lake_of(env, problem.mdp.n_states)
         if self.horizon == "infinite":
@@ -79,7 +68,6 @@ class Solve:
     """Draw the constrained optimum's occupancy here (maps of lakes only)."""
 
     def run(self, given: frozenset[str]) -> int:
-        """The exit code."""
         problem, desc = self.problem.read()
         if self.figure is not None and desc is None:
             raise InvalidSetting(f"{self.problem.env_id} is not a lake with a map: leave out --figure.")
@@ -87,15 +75,13 @@ class Solve:
         solutions = {"without constraints": problem.optimum(constrained=False), "with constraints": best}
         solutions |= {f"penalized, β = {beta:g}": problem.optimum(beta=beta) for beta in self.betas}
         title = f"{self.problem.env_id}, {problem.scale}, discount {problem.mdp.discount:g}"
-        table = Table(Column(no_wrap=True), title=title)
         names = list(problem.constraints)
         headings = [
             objective_label(self.problem.objective),
             *(f"{name} - limit" for name in names),
             *(f"ν* of {name}" for name in names),
         ]
-        for heading in (*headings, "gap ≤", "seconds"):
-            table.add_column(heading, justify="right")
+        table = figures_table(title, "", *headings, "gap ≤", "seconds")
         for label, solution in solutions.items():
             values = problem.values(solution.occupancy)
             table.add_row(
@@ -119,7 +105,7 @@ class Solve:
             figure = grid_occupancy_figure(desc, best.occupancy, policy, title=f"{self.problem.env_id}, optimum")
             self.figure.parent.mkdir(parents=True, exist_ok=True)
             figure.savefig(self.figure)
-            console.print(str(self.figure), soft_wrap=True)
+            print_paths(self.figure)
         return 0
 
 
@@ -137,7 +123,6 @@ class Plan:
     """σ of the entropy."""
 
     def run(self, given: frozenset[str]) -> int:
-        """The exit code."""
         from constrained_maxent.oracle import theory
 
         problem, _ = self.problem.read()

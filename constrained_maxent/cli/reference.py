@@ -38,15 +38,15 @@ class TrainReference:
     timesteps: int = 100_000
     """Steps of the training environments, all together."""
     seed: int = 0
-    """Of everything random."""
+    """Seed of everything random."""
     episodes: int = 30
     """Episodes whose states the mixture is fitted to."""
     updates_per_step: float = 0.5
     """Gradient steps for each step of a training environment."""
     hidden_sizes: tuple[int, ...] = (64, 64)
-    """Of policy and critics."""
+    """Hidden layers of policy and critics."""
     learning_rate: float = 1e-3
-    """Of policy, critics and entropy coefficient."""
+    """Learning rate of policy, critics and entropy coefficient."""
     discount: float = 0.98
     """γ of the expert's returns, for each step of a training environment."""
     state: str = "state"
@@ -63,7 +63,6 @@ class TrainReference:
     """No progress bar."""
 
     def run(self, given: frozenset[str]) -> int:
-        """The exit code."""
         require_stable_baselines()
         check_count("episodes", self.episodes)
         kwargs = json_object("env-kwargs", self.env_kwargs, example=_EXAMPLE)
@@ -125,15 +124,11 @@ class TrainReference:
 
     def _command(self) -> str:
         """The command line that makes this reference again."""
-        options = [self.env_id, "--timesteps", self.timesteps, "--seed", self.seed, "--episodes", self.episodes]
-        options += ["--updates-per-step", self.updates_per_step, "--hidden-sizes", *self.hidden_sizes]
-        options += ["--learning-rate", self.learning_rate, "--discount", self.discount, "--state", self.state]
-        if self.periodic is not None:
-            options += ["--periodic", *self.periodic]
-        if self.env_kwargs != "{}":
-            options += ["--env-kwargs", self.env_kwargs]
-        if self.training_kwargs is not None:
-            options += ["--training-kwargs", self.training_kwargs]
+        options: list[Any] = [self.env_id]
+        for name, value in vars(self).items():
+            unsaid = value is None or (name, value) == ("env_kwargs", "{}")
+            if name not in ("env_id", "out", "quiet") and not unsaid:
+                options += [f"--{name.replace('_', '-')}", *(value if isinstance(value, tuple) else [value])]
         return f"cmaxent reference train {shlex.join(map(str, options))}"
 
 
@@ -145,7 +140,6 @@ class ShowReference:
     """File of a reference."""
 
     def run(self, given: frozenset[str]) -> int:
-        """The exit code."""
         _print(Reference.load(self.file), self.file)
         return 0
 
@@ -161,7 +155,6 @@ class ReferenceCommand:
     """What to do."""
 
     def run(self, given: frozenset[str]) -> int:
-        """The exit code."""
         return self.command.run(given)
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import tyro
 from gymnasium.error import DependencyNotInstalled
 
+from constrained_maxent.cli.console import INTERRUPTED, console
 from constrained_maxent.reproduction import ControlStudyName, Effort, GridStudyName
 
 
@@ -25,14 +26,12 @@ class ReproduceGrid:
     quiet: bool = False
     """No progress bar."""
 
-    def run(self, given: frozenset[str]) -> int:
-        """Do it; the exit code."""
-        _require_polars()
+    def run(self) -> None:
         # Imported late, as what follows loads the engine and the solvers: help is to come at once.
-        from constrained_maxent.cli.reproduce_grid import reproduce_grid
+        from constrained_maxent.cli.studies import reproduce_grid
 
         folder = self.out or Path("runs") / f"grid-{self.scale}"
-        return reproduce_grid(self.only, self.scale, folder, quiet=self.quiet)
+        reproduce_grid(self.only, self.scale, folder, quiet=self.quiet)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,19 +51,11 @@ class ReproduceControl:
     quiet: bool = False
     """Do not say which runs are done."""
 
-    def run(self, given: frozenset[str]) -> int:
-        """Do it; the exit code."""
-        _require_polars()
-        from constrained_maxent.cli.reproduce_control import reproduce_control
+    def run(self) -> None:
+        from constrained_maxent.cli.studies import reproduce_control
 
-        return reproduce_control(
-            self.only,
-            self.out,
-            seeds=self.seeds,
-            iterations=self.iterations,
-            workers=self.workers,
-            quiet=self.quiet,
-        )
+        how = {"seeds": self.seeds, "iterations": self.iterations}
+        reproduce_control(self.only, self.out, **how, workers=self.workers, quiet=self.quiet)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,14 +70,15 @@ class Reproduce:
     """Which of them."""
 
     def run(self, given: frozenset[str]) -> int:
-        """The exit code."""
-        return self.what.run(given)
-
-
-def _require_polars() -> None:
-    try:
-        import polars  # noqa: F401
-    except ImportError as error:
-        raise DependencyNotInstalled(
-            f'The tables of the studies need polars ({error}): run `pip install "constrained-maxent[studies]"`.'
-        ) from error
+        try:
+            import polars  # noqa: F401
+        except ImportError as error:
+            raise DependencyNotInstalled(
+                f'The tables of the studies need polars ({error}): run `pip install "constrained-maxent[studies]"`.'
+            ) from error
+        try:
+            self.what.run()
+        except KeyboardInterrupt:
+            console.print("Interrupted. The same command goes on from here.")
+            return INTERRUPTED
+        return 0

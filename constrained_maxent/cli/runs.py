@@ -13,7 +13,7 @@ from rich.table import Table
 
 import constrained_maxent as cmx
 from constrained_maxent import runs
-from constrained_maxent.cli.console import console, number, objective_label
+from constrained_maxent.cli.console import console, figures_table, number, objective_label, print_paths
 from constrained_maxent.errors import InvalidRun, InvalidSetting
 from constrained_maxent.runs.run_folder import RunFolder
 
@@ -33,17 +33,14 @@ class Evaluate:
     """Seed of the rollouts."""
 
     def run(self, given: frozenset[str]) -> int:
-        """The exit code."""
         if not self.run_folders:
             raise InvalidSetting("Which run? cmaxent evaluate RUN, the folder of a training run.")
         folders = [RunFolder(path) for path in self.run_folders]
         found = [runs.evaluate(folder, n_episodes=self.episodes, seed=self.seed) for folder in folders]
-        table = _one(found[0]) if len(found) == 1 else _several(self.run_folders, found)
-        console.print(table)
+        console.print(_one(found[0]) if len(found) == 1 else _several(self.run_folders, found))
         for line in dict.fromkeys(note for evaluation in found for note in _notes(evaluation)):
             console.print(line, markup=False, highlight=False)
-        for folder in folders:
-            console.print(str(folder.evaluation_path), soft_wrap=True)
+        print_paths(*(folder.evaluation_path for folder in folders))
         return 0
 
 
@@ -55,9 +52,7 @@ class Plot:
     """Folder of a run."""
 
     def run(self, given: frozenset[str]) -> int:
-        """The exit code."""
-        for path in runs.draw_run(RunFolder(self.run_folder)):
-            console.print(str(path), soft_wrap=True)
+        print_paths(*runs.draw_run(RunFolder(self.run_folder)))
         return 0
 
 
@@ -69,7 +64,6 @@ class Certify:
     """Folder of a run in a finite environment with known dynamics."""
 
     def run(self, given: frozenset[str]) -> int:
-        """The exit code."""
         folder = RunFolder(self.run_folder)
         env_id, settings = runs.load_config(folder)
         summary = folder.read_summary()
@@ -97,7 +91,7 @@ class Certify:
         console.print(table)
         if found.is_time_dependent:
             console.print("At a finite horizon the optimum may depend on time: an upper bound for stationary policies.")
-        console.print(str(folder.summary_path), soft_wrap=True)
+        print_paths(folder.summary_path)
         return 0
 
 
@@ -117,43 +111,35 @@ class Video:
     """Images for each second."""
 
     def run(self, given: frozenset[str]) -> int:
-        """The exit code."""
         folder = RunFolder(self.run_folder)
         film = runs.record_video(folder, seconds=self.seconds, seed=self.seed, path=self.out, fps=self.fps)
-        painter = {"environment": "the environment itself"}.get(film.painter, film.painter)
+        painter = "the environment itself" if film.painter == "environment" else film.painter
         # Libraries end their reasons in different ways.
         because = f", as MuJoCo cannot draw here. {film.reason}" if film.reason else "."
         console.print(f"{film.n_frames} images, drawn by {painter}{because}", markup=False, highlight=False)
-        console.print(str(film.path), soft_wrap=True)
+        print_paths(film.path)
         return 0
 
 
 def _one(found: runs.RunEvaluation) -> Table:
+    from constrained_maxent.evaluation.rollouts import OBJECTIVE, constraint_figure
+
     rollouts, exact = found.rollouts, found.exact
-    table = Table(title=f"{found.env_id}, iteration {found.iteration}")
-    table.add_column("")
-    table.add_column(f"{rollouts.n_episodes} fresh episodes", justify="right")
-    known = {} if exact is None else _exact_figures(exact)
+    headings = [f"{rollouts.n_episodes} fresh episodes", *(["exact"] if exact is not None else [])]
+    table = figures_table(f"{found.env_id}, iteration {found.iteration}", "", *headings)
+    known: dict[str, float | None] = {}
     if exact is not None:
-        table.add_column("exact", justify="right")
+        known = {OBJECTIVE: exact.objective}
+        known |= {constraint_figure(constraint): value for constraint, value in exact.constraints.items()}
     for name, estimate in rollouts.figures().items():
         table.add_row(name, str(estimate), *([number(known.get(name))] if exact is not None else []))
     return table
 
 
-def _exact_figures(exact: cmx.evaluation.ExactEvaluation) -> dict[str, float]:
-    from constrained_maxent.evaluation.rollouts import OBJECTIVE, constraint_figure
-
-    figures = {} if exact.objective is None else {OBJECTIVE: exact.objective}
-    return figures | {constraint_figure(name): value for name, value in exact.constraints.items()}
-
-
 def _several(paths: tuple[Path, ...], found: list[runs.RunEvaluation]) -> Table:
     figures: list[Mapping[str, cmx.evaluation.Estimate]] = [evaluation.rollouts.figures() for evaluation in found]
     same = len({evaluation.env_id for evaluation in found}) == 1
-    title = f"{found[0].env_id}, fresh episodes" if same else "Fresh episodes"
-    table = Table(title=title)
-    table.add_column("")
+    table = Table("", title=f"{found[0].env_id}, fresh episodes" if same else "Fresh episodes")
     for path in paths:
         table.add_column(str(path), justify="right", overflow="fold")
     mean = cmx.evaluation.over_seeds(figures) if same else {}

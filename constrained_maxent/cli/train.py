@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import tyro
-from rich.table import Table
 
 from constrained_maxent import runs
-from constrained_maxent.cli.console import INTERRUPTED, console, number, objective_label
+from constrained_maxent.cli.console import INTERRUPTED, console, figures_table, number, objective_label, print_paths
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.runs.run_folder import RunFolder, default_folder
 from constrained_maxent.runs.settings import TrainSettings
@@ -56,14 +55,6 @@ class Train:
     """Options by title. The usual ones are of no group: they come first."""
 
     def run(self, given: frozenset[str]) -> int:
-        """Do it.
-
-        Args:
-            given: names of the options on the command line.
-
-        Returns:
-            The exit code.
-        """
         result = self._train() if self.resume is None else self._resume(RunFolder(self.resume), given)
         _print_result(result, runs.draw_run(result.folder))
         if not result.interrupted:
@@ -80,9 +71,8 @@ class Train:
         return runs.train(self.env_id, self.settings, folder, overwrite=self.overwrite, progress_bar=not self.quiet)
 
     def _resume(self, folder: RunFolder, given: frozenset[str]) -> runs.Result:
-        superfluous = [f"--{name}" for name in sorted(given - {"resume", "iterations", "extend", "quiet"})]
-        if self.env_id:
-            superfluous.insert(0, self.env_id)
+        superfluous = [self.env_id] if self.env_id else []
+        superfluous += [f"--{name}" for name in sorted(given - {"resume", "iterations", "extend", "quiet"})]
         if superfluous:
             raise InvalidSetting(
                 f"--resume takes environment, settings and folder from the run: leave out {', '.join(superfluous)}."
@@ -93,18 +83,13 @@ class Train:
 
 def _print_result(result: runs.Result, figures: list[Path]) -> None:
     summary = result.summary
-    table = Table(title=f"{summary['env_id']}, {summary['iterations']} iterations, {summary['status']}")
     columns: dict[str, Mapping[str, Any]] = {"last batch": summary["estimate"]}
-    if result.final is not None:
+    if summary["exact"] is not None:
         columns |= {"exact": summary["exact"], "uniform policy, exact": summary["uniform_policy"]}
-    table.add_column("")
-    for heading in columns:
-        table.add_column(heading, justify="right")
+    table = figures_table(f"{summary['env_id']}, {summary['iterations']} iterations, {summary['status']}", "", *columns)
     if summary["estimate"]["objective"] is not None:
-        table.add_row(
-            objective_label(summary["settings"]["objective"]),
-            *(number(values["objective"]) for values in columns.values()),
-        )
+        label = objective_label(summary["settings"]["objective"])
+        table.add_row(label, *(number(values["objective"]) for values in columns.values()))
     for name in summary["estimate"]["constraints"]:
         table.add_row(f"{name} - limit", *(number(values["constraints"][name]) for values in columns.values()))
     if result.certificate is not None:
@@ -119,5 +104,4 @@ def _print_result(result: runs.Result, figures: list[Path]) -> None:
         )
     if result.no_certificate is not None:
         console.print(f"No certificate. {result.no_certificate}", markup=False, highlight=False)
-    for path in (result.folder.summary_path, *figures):
-        console.print(str(path), soft_wrap=True)
+    print_paths(result.folder.summary_path, *figures)

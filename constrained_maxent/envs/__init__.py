@@ -6,13 +6,13 @@ dm_control.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import gymnasium as gym
 
 from constrained_maxent.envs.frozen_lake import MAPS, SafeFrozenLake
 from constrained_maxent.envs.frozen_lake_vector import SafeFrozenLakeVector
+from constrained_maxent.lazy import lazy
 
 if TYPE_CHECKING:
     from constrained_maxent.envs.cartpole import SafeCartpole, SafeCartpoleVector
@@ -20,14 +20,13 @@ if TYPE_CHECKING:
     from constrained_maxent.envs.mujoco_vector import MujocoVectorEnv
     from constrained_maxent.envs.point_mass import PointMass, PointMassVector
 
-_MODULES = {
-    "MujocoStates": "mujoco_model",
-    "MujocoVectorEnv": "mujoco_vector",
-    "PointMass": "point_mass",
-    "PointMassVector": "point_mass",
-    "SafeCartpole": "cartpole",
-    "SafeCartpoleVector": "cartpole",
-}
+__getattr__, __dir__ = lazy(
+    __name__,
+    cartpole=["SafeCartpole", "SafeCartpoleVector"],
+    mujoco_model=["MujocoStates"],
+    mujoco_vector=["MujocoVectorEnv"],
+    point_mass=["PointMass", "PointMassVector"],
+)
 
 __all__ = [
     "MAPS",
@@ -59,12 +58,3 @@ for _id, (_scalar, _vector) in _ENTRY_POINTS.items():
             _id, entry_point=f"constrained_maxent.{_scalar}", vector_entry_point=f"constrained_maxent.{_vector}"
         )
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

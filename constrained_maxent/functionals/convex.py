@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.special import logsumexp
+import scipy
 
 from constrained_maxent.types import FloatArray, IntArray
 
@@ -60,16 +59,20 @@ class ConicOccupancy:
         return table.reshape(-1)[self.cells]
 
     @cached_property
-    def by_state(self) -> csr_array:
+    def by_state(self) -> scipy.sparse.csr_array:
         """Sums over the actions of each state that has cells: a matrix ``(n_present_states, n_cells)``."""
         states, rows = np.unique(self.cells // self.n_actions, return_inverse=True)
-        return csr_array((np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(len(states), len(rows)))
+        return scipy.sparse.csr_array(
+            (np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(len(states), len(rows))
+        )
 
     @cached_property
-    def everywhere(self) -> csr_array:
+    def everywhere(self) -> scipy.sparse.csr_array:
         """From the cells to the whole flat table: a matrix ``(n_states * n_actions, n_cells)``."""
         where = (self.cells, np.arange(len(self.cells)))
-        return csr_array((np.ones(len(self.cells)), where), shape=(self.n_states * self.n_actions, len(self.cells)))
+        return scipy.sparse.csr_array(
+            (np.ones(len(self.cells)), where), shape=(self.n_states * self.n_actions, len(self.cells))
+        )
 
     def define(self, functional: object, expression: cp.Expression) -> cp.Variable:
         """A new variable equal to an affine expression, one a functional.
@@ -118,7 +121,7 @@ class Majorant:
             return self.constant if reward.max(initial=-math.inf) <= 0.0 else math.inf
         # Given d(s), the best split over actions is a softmax at temperature tau, the best action at 0.
         with np.errstate(divide="ignore"):
-            best = tau * logsumexp(reward / tau, axis=1) if tau > 0.0 else reward.max(axis=1)
+            best = tau * scipy.special.logsumexp(reward / tau, axis=1) if tau > 0.0 else reward.max(axis=1)
         with np.errstate(over="ignore"):
             # Far from the optimum the bound may be infinite; it is a bound all the same.
             return self.constant + float(np.sum(total * np.exp(best / total - 1.0)))

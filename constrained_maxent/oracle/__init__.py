@@ -1,8 +1,8 @@
 """Where the dynamics are known: exact values, the global optimum, and certificates of how close a policy comes."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from constrained_maxent.lazy import lazy
 from constrained_maxent.oracle.descent import descend, proximal_point
 from constrained_maxent.oracle.descent_result import DescentResult
 from constrained_maxent.oracle.exact_gradient import SoftmaxPoint, SoftmaxProblem
@@ -41,10 +41,4 @@ __all__ = [
 ]
 
 # What needs the convex solver comes when it is asked for: CVXPY takes a second to import, and most runs solve nothing.
-_LATE = {"certify": "certificate", "solve": "solver"}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LATE:
-        return getattr(import_module(f"{__name__}.{_LATE[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazy(__name__, certificate=["certify"], solver=["solve"])

@@ -14,8 +14,9 @@ Names are imported when they are first used: settings and folders need no PyTorc
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from constrained_maxent.lazy import lazy
 
 if TYPE_CHECKING:
     from constrained_maxent.runs.environments import make_environment
@@ -25,21 +26,15 @@ if TYPE_CHECKING:
     from constrained_maxent.runs.settings import TrainSettings
     from constrained_maxent.runs.training import Result, load_agent, load_config, resume, train
 
-_MODULES = {
-    "Recording": "pictures",
-    "Result": "training",
-    "RunEvaluation": "evaluation",
-    "RunFolder": "run_folder",
-    "TrainSettings": "settings",
-    "draw_run": "pictures",
-    "evaluate": "evaluation",
-    "load_agent": "training",
-    "load_config": "training",
-    "make_environment": "environments",
-    "record_video": "pictures",
-    "resume": "training",
-    "train": "training",
-}
+__getattr__, __dir__ = lazy(
+    __name__,
+    environments=["make_environment"],
+    evaluation=["RunEvaluation", "evaluate"],
+    pictures=["Recording", "draw_run", "record_video"],
+    run_folder=["RunFolder"],
+    settings=["TrainSettings"],
+    training=["Result", "load_agent", "load_config", "resume", "train"],
+)
 
 __all__ = [
     "Recording",
@@ -56,13 +51,3 @@ __all__ = [
     "resume",
     "train",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

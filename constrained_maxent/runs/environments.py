@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from operator import attrgetter
+from types import ModuleType
 from typing import Any
 
 import gymnasium as gym
@@ -47,21 +48,14 @@ TERMS = ("preset", "beta", "limit", "memory")
 BARE = ("objective", "constraint", "cost", "state", "periodic")
 """What only an environment without wrappers of its own is asked."""
 
-_STEPS = 8192
-"""Steps of a batch where observations are continuous."""
-_PROBED = 16
-"""Steps by which a bare environment is looked at."""
-_MOST_COORDINATES = 64
-"""More would fill full covariances with more numbers than a batch has steps."""
-
-_ON_CIRCLE = 1e-5
-"""Greatest error of cos² + sin² = 1 in float32."""
+_STEPS = 8192  # of a batch where observations are continuous
+_PROBED = 16  # steps by which a bare environment is looked at
+_MOST_COORDINATES = 64  # more would fill full covariances with more numbers than a batch has steps
+_ON_CIRCLE = 1e-5  # greatest error of cos² + sin² = 1 in float32
 
 
 def completed(env_id: str, settings: TrainSettings) -> TrainSettings:
-    """The settings with what they leave to the preset: number of batches and of sub-environments.
-
-    Where no preset says it, they are 1000 and 8.
+    """The settings with the preset's numbers of batches and sub-environments, or 1000 and 8, where they say none.
 
     Raises:
         InvalidSetting: unknown id.
@@ -90,16 +84,14 @@ def make_environment(env_id: str, settings: TrainSettings) -> VectorEnv:
     if (penalty := settings.chosen_penalty()) is not None:
         terms["penalty"] = penalty.to_config()
     if "-PGP-" in find_spec(env_id).id:
-        if superfluous := _given(settings, BARE):
-            names = ", ".join(f"--{name}" for name in superfluous)
-            raise InvalidSetting(f"{env_id} brings its own problem and state: leave out {names}.")
+        if superfluous := ", ".join(f"--{name}" for name in _given(settings, BARE)):
+            raise InvalidSetting(f"{env_id} brings its own problem and state: leave out {superfluous}.")
         return _make(env_id, settings, **tracking, **terms)
     bare = _make(env_id, settings)
     try:
         if not _is_wrapped(bare):
             return _wrap(bare, settings, tracking)
-        given = [*tracking, *terms, *_given(settings, BARE)]
-        if given:
+        if given := [*tracking, *terms, *_given(settings, BARE)]:
             raise InvalidSetting(f"{env_id} brings its own wrappers: leave out {', '.join(given)}.")
     except BaseException:
         bare.close()
@@ -129,17 +121,22 @@ def find_spec(env_id: str) -> EnvSpec:
     module, _, name = env_id.rpartition(":")
     try:
         if module:
-            importlib.import_module(module)
+            _import(module, f"{module!r}, which should register {name},")
         return gym.spec(name)
-    except (ImportError, TypeError, ValueError) as error:  # a module that is missing, or no name of one
-        raise InvalidSetting(
-            f"{module!r}, which should register {name}, cannot be imported: {error}. Modules in a folder that is not "
-            "installed are found by PYTHONPATH=folder."
-        ) from error
     except gym.error.Error as error:
         similar = difflib.get_close_matches(name, gym.registry, n=3)
         hint = f"Did you mean {', '.join(similar)}?" if similar else "gymnasium.pprint_registry() lists all."
         raise InvalidSetting(f"There is no environment {env_id!r}. {hint}") from error
+
+
+def _import(module: str, subject: str) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except (ImportError, TypeError, ValueError) as error:  # a module that is missing, or no name of one
+        raise InvalidSetting(
+            f"{subject} cannot be imported: {error}. Modules in a folder that is not installed are found by "
+            "PYTHONPATH=folder."
+        ) from error
 
 
 def _make(env_id: str, settings: TrainSettings, **stack: Any) -> VectorEnv:
@@ -151,12 +148,7 @@ def _make(env_id: str, settings: TrainSettings, **stack: Any) -> VectorEnv:
 
 
 def make_scalar(env_id: str, kwargs: Mapping[str, Any]) -> gym.Env[Any, Any]:
-    """The scalar environment of an id, as it is.
-
-    Raises:
-        InvalidSetting: unknown id, or arguments that it does not take.
-        gymnasium.error.DependencyNotInstalled: it needs a package that is missing.
-    """
+    """The scalar environment of an id, as it is; it raises what :func:`make_environment` does."""
     find_spec(env_id)
     with _refused(env_id, f"arguments {json.dumps(dict(kwargs), default=repr)}"):
         return gym.make(env_id, **kwargs)
@@ -191,8 +183,11 @@ def _wrap(bare: VectorEnv, settings: TrainSettings, tracking: dict[str, Any]) ->
         )
     # Counts tell which spaces they cannot count before the environment is stepped.
     counted = None if isinstance(bare.single_observation_space, gym.spaces.Box) else _over_cells(bare, settings)
-    observations, infos = _probe(bare)
-    chosen = _over_density(bare, settings, observations, infos) if counted is None else counted
+    bare.reset(seed=0)
+    bare.action_space.seed(0)
+    steps = [bare.step(bare.action_space.sample()) for _ in range(_PROBED)]
+    infos = steps[0][4]
+    chosen = _over_density(bare, settings, [step[0] for step in steps], infos) if counted is None else counted
     objective = None if settings.objective is None else find_functional("objective", settings.objective)
     penalty = settings.chosen_penalty() or Quadratic(1.0 if settings.beta is None else settings.beta)
     constraints = {}
@@ -210,11 +205,7 @@ def _wrap(bare: VectorEnv, settings: TrainSettings, tracking: dict[str, Any]) ->
 
 
 def find_functional(option: str, path: str) -> Functional:
-    """A functional of the user's own by its import path.
-
-    Args:
-        option: how the setting is called, for errors.
-        path: ``"module:Name"`` of a functional, or of a class or function without arguments that makes one.
+    """The functional that an option names by ``module:Name``, or what a class or function of that name makes.
 
     Raises:
         InvalidSetting: no such module or name, or it is not, and does not make, a ``Functional``.
@@ -222,13 +213,9 @@ def find_functional(option: str, path: str) -> Functional:
     module_name, _, name = path.partition(":")
     if not module_name or not name:
         raise InvalidSetting(f"{option}={path!r} must be module:Name, such as my_functionals:Coverage.")
+    module = _import(module_name, f"{option}={path!r}: {module_name!r}")
     try:
-        found: Any = attrgetter(name)(importlib.import_module(module_name))
-    except (ImportError, TypeError) as error:  # a module that is missing, or no name of one
-        raise InvalidSetting(
-            f"{option}={path!r}: {module_name!r} cannot be imported: {error}. Modules in a folder that is not "
-            "installed are found by PYTHONPATH=folder."
-        ) from error
+        found: Any = attrgetter(name)(module)
     except AttributeError as error:
         raise InvalidSetting(f"{option}={path!r}: {error}.") from error
     if not isinstance(found, Functional) and callable(found):
@@ -245,19 +232,10 @@ def find_functional(option: str, path: str) -> Functional:
     return found
 
 
-def _probe(bare: VectorEnv) -> tuple[list[Any], Mapping[str, Any]]:
-    """Observations of a few random steps, and the infos of the first."""
-    bare.reset(seed=0)
-    bare.action_space.seed(0)
-    steps = [bare.step(bare.action_space.sample()) for _ in range(_PROBED)]
-    return [step[0] for step in steps], steps[0][4]
-
-
 def _over_cells(bare: VectorEnv, settings: TrainSettings) -> dict[str, Any]:
     """Arguments of ``constrain`` for finite observations."""
-    if given := _given(settings, ("state", "periodic")):
-        names = ", ".join(f"--{name}" for name in given)
-        raise InvalidSetting(f"{names}: only observations in a Box have coordinates.")
+    if given := ", ".join(f"--{name}" for name in _given(settings, ("state", "periodic"))):
+        raise InvalidSetting(f"{given}: only observations in a Box have coordinates.")
     estimator = Counts(memory=settings.memory or 0.0)
     estimator.bind(bare.single_observation_space, bare.single_action_space)
     episodes = {} if settings.steps_per_batch is not None else {"episodes_per_batch": max(8, settings.num_envs or 1)}
@@ -298,11 +276,7 @@ def _over_density(
     estimator: OccupancyEstimator = GaussianMixture(
         n_components=16, periodic=angles, memory=settings.memory or 0.0, buffer_size=2 * _STEPS
     )
-    chosen: dict[str, Any] = {
-        "estimator": estimator,
-        "state": source,
-        "suggestions": {"return_discount": 0.99},
-    }
+    chosen: dict[str, Any] = {"estimator": estimator, "state": source, "suggestions": {"return_discount": 0.99}}
     if settings.episodes_per_batch is None:
         chosen["steps_per_batch"] = max(_STEPS, settings.num_envs or 1)
     if find_horizon(bare) is not None:
@@ -354,9 +328,9 @@ class Coordinates:
                 )
 
     @property
-    def numbers(self) -> tuple[tuple[int, ...], ...]:
+    def numbers(self) -> list[list[int]]:
         """One or two coordinates of the observation for each of the state."""
-        return tuple(tuple(int(part) for part in entry.split(":")) for entry in self.entries)
+        return [[int(part) for part in entry.split(":")] for entry in self.entries]
 
     @property
     def angles(self) -> tuple[int, ...]:
@@ -372,19 +346,13 @@ class Coordinates:
 
     def __call__(self, observation: Any) -> FloatArray:
         flat = np.asarray(observation, dtype=np.float64).reshape(-1)
-        return np.array(
-            [
-                flat[parts[0]] if len(parts) == 1 else math.atan2(flat[parts[1]], flat[parts[0]])
-                for parts in self.numbers
-            ]
-        )
+        return np.array([flat[i] if not j else math.atan2(flat[j[0]], flat[i]) for i, *j in self.numbers])
 
 
 def circles(observations: FloatArray) -> list[tuple[int, int]]:
-    """Pairs of coordinates that lie on the unit circle in all observations, as cosine and sine of one angle do.
+    """Pairs of coordinates on the unit circle in all ``(n, n_coordinates)``, as cosine and sine of one angle are.
 
-    Args:
-        observations: ``(n, n_coordinates)``. Coordinates that never change are in no pair.
+    Coordinates that never change are in no pair.
     """
     free = np.flatnonzero(np.ptp(observations, axis=0) > 0.0).tolist()
     squares = observations**2
@@ -401,8 +369,6 @@ def circles(observations: FloatArray) -> list[tuple[int, int]]:
 
 def without_redundancy(n_coordinates: int, pairs: Sequence[tuple[int, int]]) -> Coordinates:
     """All coordinates, with an angle in the place of each pair."""
-    second = {j for _, j in pairs}
-    pair_of = dict(pairs)
-    return Coordinates(
-        tuple(f"{i}:{pair_of[i]}" if i in pair_of else str(i) for i in range(n_coordinates) if i not in second)
-    )
+    sine_of = dict(pairs)
+    left = (i for i in range(n_coordinates) if i not in sine_of.values())
+    return Coordinates(tuple(f"{i}:{sine_of[i]}" if i in sine_of else str(i) for i in left))

@@ -18,14 +18,15 @@ from constrained_maxent.evaluation import (
     exact_problem,
 )
 from constrained_maxent.runs.environments import VectorEnv, make_environment
+from constrained_maxent.runs.recorder import exact_evaluation
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
-from constrained_maxent.runs.training import load_agent, load_config
+from constrained_maxent.runs.training import exact_json, load_agent, load_config
 
 EPISODES = 20
 """Episodes where observations are continuous, if nothing is said."""
 FINITE_EPISODES = 100
-"""The same where they are finite: episodes are short, and rollouts cheap."""
+"""Episodes where observations are finite, if nothing is said: they are short, and rollouts cheap."""
 _AT_ONCE = 32
 """Copies of an environment that run in parallel, unless the training had more."""
 
@@ -36,10 +37,10 @@ class RunEvaluation:
 
     Attributes:
         env_id: of the run.
-        iteration: of its last checkpoint.
+        iteration: of the run's last checkpoint.
         seed: of the rollouts.
-        rollouts: what was measured.
-        exact: beside it, where environment and policy are finite and known.
+        rollouts: what was measured in them.
+        exact: exact values, where environment and policy are finite and known.
     """
 
     env_id: str
@@ -50,15 +51,12 @@ class RunEvaluation:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, as in ``evaluation.json``."""
-        exact = self.exact
         return {
             "env_id": self.env_id,
             "iteration": self.iteration,
             "seed": self.seed,
             "rollouts": self.rollouts.to_json(),
-            "exact": None
-            if exact is None
-            else {"objective": exact.objective, "constraints": dict(exact.constraints), "mass": exact.mass},
+            "exact": exact_json(self.exact),
         }
 
 
@@ -70,9 +68,7 @@ def evaluate(
     The run stays as it is; ``evaluation.json`` is written into its folder.
 
     Args:
-        folder: of the run.
         n_episodes: at least so many; by default ``EPISODES``, or ``FINITE_EPISODES`` where observations are finite.
-        seed: of the rollouts.
         measures: of continuous states; by default what is known for the environment.
 
     Raises:
@@ -90,8 +86,7 @@ def evaluate(
             is_box = isinstance(env.single_observation_space, gym.spaces.Box)
             n_episodes = EPISODES if is_box else FINITE_EPISODES
         agent = load_agent(folder, env)
-        problem = exact_problem(env)
-        exact = problem.evaluate(agent.policy_table()) if problem is not None and agent.is_tabular else None
+        exact = exact_evaluation(exact_problem(env), agent)
         rollouts = evaluate_rollouts(env, agent, n_episodes=n_episodes, seed=seed, measures=measures)
     evaluation = RunEvaluation(env_id, agent.iteration, seed, rollouts, exact)
     folder.write_json(folder.evaluation_path, evaluation.to_json())
@@ -102,12 +97,10 @@ def make_evaluation_environment(env_id: str, settings: TrainSettings, n_episodes
     """The environment of a run, in batches of whole episodes that all begin as episodes do.
 
     Args:
-        env_id: of the run.
-        settings: of the run.
         n_episodes: that shall be rolled out, in equal batches of one episode per copy.
 
     Raises:
-        InvalidSetting, UnsupportedSpace, gymnasium.error.DependencyNotInstalled: see ``make_environment``.
+        InvalidSetting, UnsupportedSpace, DependencyNotInstalled: see :func:`make_environment`.
     """
     n_batches = -(-n_episodes // max(settings.num_envs or 1, _AT_ONCE))
     n_copies = -(-n_episodes // n_batches)

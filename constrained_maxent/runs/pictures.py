@@ -15,38 +15,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained_maxent.agents import PGP
-from constrained_maxent.errors import InvalidRun, InvalidSetting, UnsupportedPolicy
+from constrained_maxent.errors import InvalidRun, UnsupportedPolicy
 from constrained_maxent.evaluation import exact_problem
 from constrained_maxent.evaluation.exact import with_dynamics
 from constrained_maxent.occupancy import Mixture
 from constrained_maxent.references import Reference, shipped
 from constrained_maxent.runs.environments import VectorEnv, make_environment
+from constrained_maxent.runs.recorder import exact_evaluation
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.runs.training import load_agent, load_config
 from constrained_maxent.spaces import Environment, as_rows, single_spaces
 from constrained_maxent.tracker import find_tracker
-from constrained_maxent.types import FloatArray
+from constrained_maxent.types import FloatArray, check_count
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from constrained_maxent.reporting.scenes import CartpoleScene, PointMassScene
 
-N_EPISODES = 30
-"""Fresh episodes behind a picture (paper, point mass)."""
-UNLIMITED_EPISODE = 10.0
-"""How much is shown of episodes without a time limit [s]."""
+N_EPISODES = 30  # fresh, behind a picture: the paper's number for the point mass
+UNLIMITED_EPISODE = 10.0  # how much is shown of episodes without a time limit [s]
 
 
 def draw_run(folder: RunFolder) -> list[Path]:
     """Write ``training.png`` and, where there is one, the picture of what the policy does into the folder.
 
     That is ``occupancy.png`` for a tabular policy on a lake; ``strip.png`` and ``motion.png`` for the cartpole, and
-    ``visits.png`` and ``actions.png`` for the point mass, beside its reference, from 30 fresh episodes.
-
-    Returns:
-        The files written.
+    ``visits.png`` and ``actions.png`` for the point mass, beside its reference, from 30 fresh episodes. Returns the
+    files written.
 
     Raises:
         InvalidRun, DamagedCheckpoint, CheckpointMismatch: the folder does not hold a run that can be drawn.
@@ -60,17 +57,12 @@ def draw_run(folder: RunFolder) -> list[Path]:
             figures = {folder.training_figure_path: _training(metrics, limits, _references(folder), title=env_id)}
         except KeyError as error:
             raise InvalidRun(f"{folder.metrics_path} is damaged: it has no column {error}.") from error
-        occupancy = _occupancy(agent, title=f"{env_id}, iteration {agent.iteration}")
-        if occupancy is not None:
+        if (occupancy := _occupancy(agent, title=f"{env_id}, iteration {agent.iteration}")) is not None:
             figures[folder.occupancy_figure_path] = occupancy
         figures |= _pictures(folder, env_id, settings, agent)
     for path, figure in figures.items():
         figure.savefig(path)
     return list(figures)
-
-
-Act = Callable[[NDArray[Any], np.random.Generator], NDArray[Any]]
-"""Actions ``(n, ...)`` for observations ``(n, ...)``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,23 +85,14 @@ def roll_out(
     settings: TrainSettings,
     agent: PGP,
     *,
-    act: Act | None = None,
+    act: Callable[[NDArray[Any], np.random.Generator], NDArray[Any]] | None = None,
     n_episodes: int = 1,
     seconds: float | None = None,
     seed: int,
 ) -> Episodes:
-    """Fresh whole episodes of a policy on the cartpole or the point mass.
+    """Fresh whole episodes on the cartpole or the point mass, of a run's policy or of what ``act`` does instead.
 
-    Args:
-        env_id, settings: of the run.
-        agent: whose policy acts; it is left as it is.
-        act: what acts instead, from the same starts.
-        n_episodes: how many, side by side.
-        seconds: instead, as many as last so long together.
-        seed: of environment and actions.
-
-    Raises:
-        InvalidSetting, InvalidRun: the environment cannot be made so.
+    There are ``n_episodes`` side by side, or as many as last so many ``seconds`` together; the agent is left as it is.
     """
     kwargs = {**settings.environment_kwargs(), "staggered_starts": False, "autoreset_mode": "NextStep"}
     limits: dict[str, Any] = {"episodes_per_batch": None, "steps_per_batch": None}
@@ -151,8 +134,8 @@ def below_tracker(env: VectorEnv, agent: PGP) -> VectorEnv:
         raise InvalidRun(
             "The policy cannot act without the wrappers that track the occupancy: wrap observations below them."
         )
-    bare: VectorEnv = inner
-    return bare
+    below: VectorEnv = inner
+    return below
 
 
 def scene_of(env: Environment) -> CartpoleScene | PointMassScene | None:
@@ -218,10 +201,9 @@ def reference_of(env: Environment) -> Reference | Mixture | None:
     """
     functionals = [constraint.functional for constraint in find_tracker(env).problem.constraints.values()]
     references = [functional.reference for functional in functionals if hasattr(functional, "reference")]
-    known = [reference for reference in references if isinstance(reference, Reference | Mixture)]
-    if references:
-        return known[0] if known else None
-    return shipped("PointMass-v0")
+    if not references:
+        return shipped("PointMass-v0")
+    return next((reference for reference in references if isinstance(reference, Reference | Mixture)), None)
 
 
 def _references(folder: RunFolder) -> dict[str, float]:
@@ -239,19 +221,18 @@ def _training(
     # Imported late, like below: Matplotlib would slow down every command that draws nothing.
     from constrained_maxent.reporting import training_figure
 
-    objective, measured = metrics["objective"], ~np.isnan(metrics["exact_objective"])
+    iterations, objective, measured = metrics["iteration"], metrics["objective"], ~np.isnan(metrics["exact_objective"])
+    exact: dict[str, Any] = {}
+    if measured.any():
+        values = {name: metrics[f"exact_constraint_{name}"][measured] + limit for name, limit in limits.items()}
+        exact = {"exact_objective": metrics["exact_objective"][measured], "exact_constraints": values}
     return training_figure(
-        metrics["iteration"],
+        iterations,
         objective,
         {name: metrics[f"constraint_{name}"] + limit for name, limit in limits.items()},
         limits=limits,
-        exact_iterations=metrics["iteration"][measured],
-        exact_objective=metrics["exact_objective"][measured] if measured.any() else None,
-        exact_constraints={
-            name: metrics[f"exact_constraint_{name}"][measured] + limit for name, limit in limits.items()
-        }
-        if measured.any()
-        else None,
+        exact_iterations=iterations[measured],
+        **exact,
         references=references,
         title=title,
     )
@@ -260,14 +241,11 @@ def _training(
 def _occupancy(agent: PGP, *, title: str) -> Figure | None:
     from constrained_maxent.reporting import grid_occupancy_figure
 
-    problem = exact_problem(agent.env)
-    if problem is None or not agent.is_tabular:
+    exact = exact_evaluation(exact_problem(agent.env), agent)
+    desc = None if exact is None else lake_of(agent.env, len(exact.occupancy))
+    if exact is None or desc is None:
         return None
-    desc = lake_of(agent.env, problem.mdp.n_states)
-    if desc is None:
-        return None
-    policy = agent.policy_table()
-    return grid_occupancy_figure(desc, problem.evaluate(policy).occupancy, policy, title=title)
+    return grid_occupancy_figure(desc, exact.occupancy, agent.policy_table(), title=title)
 
 
 def lake_of(env: Environment, n_states: int) -> NDArray[np.bytes_] | None:
@@ -300,9 +278,7 @@ def record_video(
     """Film fresh episodes of a run's policy, at true speed.
 
     Args:
-        folder: of the run.
         seconds: length of the film; after an episode's end comes the next one.
-        seed: of environment and actions.
         path: the file, ``*.mp4``; by default ``video.mp4`` in the folder.
         fps: images for each second.
 
@@ -312,11 +288,9 @@ def record_video(
         DamagedCheckpoint, CheckpointMismatch: the checkpoint cannot be used.
         gymnasium.error.DependencyNotInstalled: there is no ffmpeg for imageio.
     """
-    # Imported late: Matplotlib would slow down every command that draws nothing.
     from constrained_maxent.reporting.video import MujocoFrames, film, number_of_frames, open_frames, write_video
 
-    if isinstance(seed, bool) or seed < 0:
-        raise InvalidSetting(f"seed={seed!r} must be at least 0.")
+    check_count("seed", seed, least=0)
     n_frames = number_of_frames(seconds, fps)
     target = folder.video_path if path is None else path
     env_id, settings = load_config(folder)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import signal
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from threading import Event
 from types import FrameType
-from typing import Any, ClassVar
+from typing import Any
 
 from constrained_maxent.agents import PGP, IterationReport
-from constrained_maxent.evaluation import ExactProblem
+from constrained_maxent.evaluation import ExactEvaluation, ExactProblem
 from constrained_maxent.evaluation.state_measures import evaluate_states, measures_of
 from constrained_maxent.functionals import Functional
-from constrained_maxent.runs.run_folder import MetricsWriter, RunFolder
+from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.tracker import find_tracker
 from constrained_maxent.types import Measure
@@ -22,10 +24,8 @@ class Recorder:
     """Writes metrics, events and checkpoints while an agent learns.
 
     Args:
-        folder: of the run.
         settings: how often to do what.
         problem: for exact evaluation; ``None`` where that is impossible.
-        agent: that learns.
         since: iteration that this run began, or went on, from.
 
     Attributes:
@@ -33,51 +33,53 @@ class Recorder:
     """
 
     def __init__(
-        self, folder: RunFolder, settings: TrainSettings, problem: ExactProblem | None, agent: PGP, *, since: int = 0
+        self, folder: RunFolder, settings: TrainSettings, problem: ExactProblem | None, agent: PGP, *, since: int
     ) -> None:
         # Imported late: TensorBoard would slow down all commands that train nothing.
         from torch.utils.tensorboard import SummaryWriter
 
         self.last: dict[str, Any] = {}
         self._folder, self._settings, self._problem = folder, settings, problem
-        self._metrics = MetricsWriter(folder.metrics_path, columns(agent))
+        self._file = folder.metrics_path.open("a", newline="", encoding="utf-8")
+        self._metrics = csv.DictWriter(self._file, columns(agent), extrasaction="ignore", lineterminator="\n")
+        if not folder.metrics_path.stat().st_size:
+            self._metrics.writeheader()
         # Events past the checkpoint that a run continues from are to be forgotten.
         self._events = SummaryWriter(str(folder.path), purge_step=since + 1 if since else None)
 
     def record(self, agent: PGP, report: IterationReport) -> None:
-        """To be called after every iteration."""
+        """Write down an iteration; called after each."""
         settings = self._settings
         self.last = {"objective": report.objective, "constraints": dict(report.constraints)}
         is_last = report.iteration == settings.iterations
         evaluate = is_last or report.iteration % settings.evaluate_every == 0
         if evaluate or report.iteration % settings.log_every == 0:
-            self._write(_row(report) | (self._exact(agent) | _states(agent) if evaluate else {}))
+            measured = _exact(exact_evaluation(self._problem, agent)) | _states(agent) if evaluate else {}
+            self._write(_row(report) | measured)
         if not is_last and report.iteration % settings.checkpoint_every == 0:
             self.checkpoint(agent)
 
-    def _exact(self, agent: PGP) -> dict[str, float | int | None]:
-        if self._problem is None or not agent.is_tabular:
-            return {}
-        exact = self._problem.evaluate(agent.policy_table())
-        constraints = {f"exact_constraint_{name}": value for name, value in exact.constraints.items()}
-        return {"exact_objective": exact.objective, **constraints}
-
     def _write(self, row: Mapping[str, float | int | None]) -> None:
-        self._metrics.write(row)
+        self._metrics.writerow(row)
         for name, value in row.items():
             if value is not None and name != "iteration":
                 self._events.add_scalar(name, value, row["iteration"])
 
     def checkpoint(self, agent: PGP) -> None:
         """Save the agent, after everything that led to it."""
-        self._metrics.flush()
+        self._file.flush()
         self._events.flush()
         agent.save(self._folder.checkpoint_path)
 
     def close(self) -> None:
         """Flush and close the files."""
-        self._metrics.close()
+        self._file.close()
         self._events.close()
+
+
+def exact_evaluation(problem: ExactProblem | None, agent: PGP) -> ExactEvaluation | None:
+    """A tabular policy where the problem is known; ``None`` for others."""
+    return problem.evaluate(agent.policy_table()) if problem is not None and agent.is_tabular else None
 
 
 def columns(agent: PGP) -> list[str]:
@@ -94,7 +96,7 @@ def columns(agent: PGP) -> list[str]:
 
 
 def _state_columns(agent: PGP) -> list[str]:
-    """Columns of continuous states: what is known to be worth measuring about this environment's."""
+    """Columns of continuous states."""
     if find_tracker(agent.env).estimator.table_shape() is not None:
         return []
     measures = measures_of(agent.env)
@@ -107,9 +109,7 @@ def _state_columns(agent: PGP) -> list[str]:
 
 
 def _states(agent: PGP) -> dict[str, float | int | None]:
-    """The same columns: of the objective as its authors estimate it, and of the last batch alone, fresh steps of one
-    policy, whatever the estimate remembers.
-    """
+    """Figures of continuous states: of the last batch alone, fresh steps of one policy, but for the first."""
     tracker = find_tracker(agent.env)
     batch = tracker.last_batch
     if not _state_columns(agent) or batch is None or not batch.n_steps:
@@ -142,6 +142,13 @@ def _self_weighted(functional: Functional | None, measure: Measure) -> float | N
     return float((weights * (density * integrand)).sum() * weights.sum()) / total
 
 
+def _exact(exact: ExactEvaluation | None) -> dict[str, float | int | None]:
+    if exact is None:
+        return {}
+    constraints = {f"exact_constraint_{name}": value for name, value in exact.constraints.items()}
+    return {"exact_objective": exact.objective, **constraints}
+
+
 def _row(report: IterationReport) -> dict[str, float | int | None]:
     return {
         "iteration": report.iteration,
@@ -155,27 +162,23 @@ def _row(report: IterationReport) -> dict[str, float | int | None]:
     }
 
 
-class Interrupt:
-    """Turns the first Ctrl-C or SIGTERM into a request to stop after the current iteration; a second one interrupts."""
+@contextmanager
+def stop_on_request() -> Iterator[Event]:
+    """Ctrl-C or SIGTERM sets the event: stop after the current iteration. A second one interrupts."""
+    asked = Event()
 
-    SIGNALS: ClassVar[tuple[signal.Signals, ...]] = (signal.SIGINT, signal.SIGTERM)
-
-    def __init__(self) -> None:
-        self.asked = False
-        self._before: dict[signal.Signals, Callable[[int, FrameType | None], Any] | int | None] = {}
-
-    def __enter__(self) -> Interrupt:
-        with suppress(ValueError):  # not in the main thread, where signals do not arrive anyway
-            for number in self.SIGNALS:
-                self._before[number] = signal.signal(number, self._ask)
-        return self
-
-    def _ask(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:
+    def ask(number: int, frame: FrameType | None) -> None:
+        if asked.is_set():
             raise KeyboardInterrupt
-        self.asked = True
+        asked.set()
 
-    def __exit__(self, *_: object) -> None:
-        for number, before in self._before.items():
-            if before is not None:  # None: not set from Python
-                signal.signal(number, before)
+    before = {}
+    with suppress(ValueError):  # not in the main thread, where signals do not arrive anyway
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, ask)
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            if handler is not None:  # None: not set from Python
+                signal.signal(number, handler)

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
@@ -33,18 +33,12 @@ class RunFolder:
     ``config.json`` holds the settings, ``metrics.csv`` and ``events.out.tfevents.*`` (TensorBoard) the curves,
     ``checkpoint.pt`` the agent, ``summary.json`` the result, ``evaluation.json`` fresh rollouts of the last policy;
     figures are ``*.png``, the film is ``video.mp4``.
-
-    Args:
-        path: the folder.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self.config_path = self.path / "config.json"
-        self.metrics_path = self.path / "metrics.csv"
-        self.checkpoint_path = self.path / "checkpoint.pt"
-        self.summary_path = self.path / "summary.json"
-        self.evaluation_path = self.path / "evaluation.json"
+        self.config_path, self.metrics_path, self.checkpoint_path = (self.path / name for name in RESULTS[:3])
+        self.summary_path, self.evaluation_path = (self.path / name for name in RESULTS[3:])
         self.training_figure_path, self.occupancy_figure_path = (self.path / name for name in FIGURES[:2])
         self.strip_path, self.motion_path, self.visits_path, self.actions_path = (self.path / n for n in FIGURES[2:])
         self.video_path = self.path / VIDEO
@@ -134,34 +128,6 @@ class RunFolder:
         except UnicodeDecodeError as error:
             raise InvalidRun(f"{self.metrics_path} is damaged: it is not text.") from error
         return [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
-
-
-class MetricsWriter:
-    """Appends rows to ``metrics.csv``.
-
-    Args:
-        path: the file; rows are added to what it holds.
-        columns: names of the columns, the same that it has already.
-    """
-
-    def __init__(self, path: Path, columns: Sequence[str]) -> None:
-        self._columns = columns
-        self._file: TextIO = path.open("a", newline="", encoding="utf-8")
-        self._writer = csv.writer(self._file, lineterminator="\n")
-        if not path.stat().st_size:
-            self._writer.writerow(columns)
-
-    def write(self, row: Mapping[str, float | int | None]) -> None:
-        """One row; missing entries stay empty."""
-        self._writer.writerow(["" if row.get(name) is None else row[name] for name in self._columns])
-
-    def flush(self) -> None:
-        """Put what was written on disk, before the checkpoint that counts on it."""
-        self._file.flush()
-
-    def close(self) -> None:
-        """Flush and close the file."""
-        self._file.close()
 
 
 def _replace(path: Path, text: str) -> None:

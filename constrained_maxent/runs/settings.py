@@ -13,6 +13,7 @@ from constrained_maxent.occupancy import Scale
 from constrained_maxent.penalties import Penalty, penalty_from_config
 from constrained_maxent.tasks.presets import PresetName
 from constrained_maxent.tracker import Pairing
+from constrained_maxent.types import check_count, is_number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,22 +75,14 @@ class TrainSettings:
     """Iterations between checkpoints."""
 
     def __post_init__(self) -> None:
-        for name in (
-            *("iterations", "num_envs"),
-            *("log_every", "evaluate_every", "checkpoint_every", "seed"),
-        ):
-            value, least = getattr(self, name), 0 if name == "seed" else 1
-            if value is None and name in ("iterations", "num_envs"):
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise InvalidSetting(f"{_option(name)}={value!r} must be a whole number of at least {least}.")
+        for name in ("iterations", "num_envs", "log_every", "evaluate_every", "checkpoint_every", "seed"):
+            if (value := getattr(self, name)) is not None or name not in ("iterations", "num_envs"):
+                check_count(name.replace("_", "-"), value, least=0 if name == "seed" else 1)
         for name in ("beta", "limit", "discount", "memory"):
-            value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
-                raise InvalidSetting(f"{_option(name)}={value!r} must be a number.")
+            if (value := getattr(self, name)) is not None and not is_number(value):
+                raise InvalidSetting(f"{name}={value!r} must be a number.")
         for name in ("state", "periodic"):
-            value = getattr(self, name)
-            if value is not None:
+            if (value := getattr(self, name)) is not None:
                 # JSON has no tuples; equal settings must compare equal after a round trip.
                 object.__setattr__(self, name, tuple(value))
         self.environment_kwargs()
@@ -147,7 +140,3 @@ def json_object(option: str, text: str, *, example: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise InvalidSetting(f"{option}={text!r} must be a JSON object, for example '{example}'.")
     return content
-
-
-def _option(name: str) -> str:
-    return name.replace("_", "-")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from constrained_maxent.agents import PGP, IterationReport
 from constrained_maxent.errors import InfeasibleProblem, InvalidRun, InvalidSetting
 from constrained_maxent.evaluation import QUICK_VARIABLES, ExactEvaluation, ExactProblem, exact_problem
 from constrained_maxent.runs.environments import completed, lacks_cost, make_environment
-from constrained_maxent.runs.recorder import Interrupt, Recorder, columns
+from constrained_maxent.runs.recorder import Recorder, columns, exact_evaluation, stop_on_request
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.tracker import find_tracker
@@ -31,11 +31,8 @@ class Result:
     """What a run ended with.
 
     Attributes:
-        folder: where everything is.
         summary: the content of ``summary.json``.
-        agent: the trained agent.
-        problem: for exact evaluation, where there is one.
-        final: exact evaluation of the last policy.
+        agent: as it is after training.
         certificate: how far it is from the optimum, where that is quickly found.
         no_certificate: why there is none, where one might be expected: nobody can keep the limit, for example.
         interrupted: whether Ctrl-C ended it before its time.
@@ -45,8 +42,6 @@ class Result:
     folder: RunFolder
     summary: Mapping[str, Any]
     agent: PGP
-    problem: ExactProblem | None
-    final: ExactEvaluation | None
     certificate: Certificate | None
     no_certificate: str | None
     interrupted: bool
@@ -60,8 +55,6 @@ def train(
 
     Args:
         env_id: any registered id.
-        settings: of the run.
-        folder: made here.
         overwrite: whether to replace a run that is in the folder.
         progress_bar: show time left, entropy and constraint values.
 
@@ -82,12 +75,8 @@ def train(
         env.close()
         raise
 
-    def begin() -> None:
-        folder.clear()
-        folder.write_json(folder.config_path, {"env_id": env_id, "settings": settings.to_json()})
-
     try:
-        return _run(env_id, settings, folder, agent, begin=begin, progress_bar=progress_bar)
+        return _run(env_id, settings, folder, agent, folder.clear, progress_bar)
     except BaseException:
         if is_new:
             with suppress(OSError):  # it holds something: the run had begun
@@ -101,7 +90,6 @@ def resume(
     """Continue a run from its last checkpoint, so that it ends as if it had never stopped.
 
     Args:
-        folder: of the run.
         iterations: where to end now; by default where the run was to end.
         extend: whether schedules end there too. Otherwise they keep the end that the first training planned, and more
             iterations go on at their last values.
@@ -134,11 +122,10 @@ def resume(
         folder.keep_metrics_until(done)
         for path in (folder.summary_path, folder.evaluation_path):
             path.unlink(missing_ok=True)  # it would pass for that of the run to come
-        folder.write_json(folder.config_path, {"env_id": env_id, "settings": settings.to_json()})
 
     if extend:
         find_tracker(env).announce(iterations=_iterations(settings), replace_plan=True)
-    return _run(env_id, settings, folder, agent, begin=begin, progress_bar=progress_bar)
+    return _run(env_id, settings, folder, agent, begin, progress_bar)
 
 
 def load_config(folder: RunFolder) -> tuple[str, TrainSettings]:
@@ -162,41 +149,33 @@ def load_agent(folder: RunFolder, env: gym.vector.VectorEnv[Any, Any, Any]) -> P
 
 
 def _run(
-    env_id: str,
-    settings: TrainSettings,
-    folder: RunFolder,
-    agent: PGP,
-    *,
-    begin: Callable[[], None],
-    progress_bar: bool,
+    env_id: str, settings: TrainSettings, folder: RunFolder, agent: PGP, begin: Callable[[], None], progress_bar: bool
 ) -> Result:
     """Train on; ``begin`` prepares the folder once the first iteration is over, and nothing is written before."""
     problem, without_cost = exact_problem(agent.env), lacks_cost(env_id, settings, agent.env)
     iterations, since = _iterations(settings), agent.iteration
     begun, steps_before = time.perf_counter(), agent.timesteps
     recorder: Recorder | None = None
-    # A table is too small to share: a pool's threads would wait for each other, busily.
-    threads = one_thread() if agent.is_tabular else nullcontext()
     with ExitStack() as resources:
         resources.enter_context(closing(agent.env))
-        interrupt = resources.enter_context(Interrupt())
-        resources.enter_context(threads)
+        asked_to_stop = resources.enter_context(stop_on_request())
+        if agent.is_tabular:  # a table is too small to share: a pool's threads would wait for each other, busily
+            resources.enter_context(one_thread())
 
         def record(learner: PGP, report: IterationReport) -> bool:
             nonlocal recorder
             if recorder is None:
                 begin()
+                folder.write_json(folder.config_path, {"env_id": env_id, "settings": settings.to_json()})
                 recorder = resources.enter_context(closing(Recorder(folder, settings, problem, learner, since=since)))
             recorder.record(learner, report)
-            return not interrupt.asked
+            return not asked_to_stop.is_set()
 
         agent.learn(iterations=iterations - since, callback=record, progress_bar=progress_bar)
         assert recorder is not None, "there is at least one iteration to do"
         recorder.checkpoint(agent)
     seconds = time.perf_counter() - begun
     interrupted = agent.iteration < iterations
-    final = problem.evaluate(agent.policy_table()) if problem is not None and agent.is_tabular else None
-    uniform = problem.evaluate_uniform() if problem is not None else None
     summary = {
         "env_id": env_id,
         "status": "interrupted" if interrupted else "finished",
@@ -206,8 +185,8 @@ def _run(
         "seconds": round(seconds, 2),
         "steps_per_second": round((agent.timesteps - steps_before) / seconds, 1),
         "estimate": recorder.last,
-        "exact": _plain(final),
-        "uniform_policy": _plain(uniform),
+        "exact": exact_json(exact_evaluation(problem, agent)),
+        "uniform_policy": exact_json(problem.evaluate_uniform()) if problem is not None else None,
         "certificate": None,
         "versions": {
             "python": platform.python_version(),
@@ -221,7 +200,7 @@ def _run(
     if certificate is not None:
         summary["certificate"] = certificate.to_json()
         folder.write_json(folder.summary_path, summary)
-    return Result(folder, summary, agent, problem, final, certificate, no_certificate, interrupted, without_cost)
+    return Result(folder, summary, agent, certificate, no_certificate, interrupted, without_cost)
 
 
 @contextmanager
@@ -248,11 +227,8 @@ def _certify(problem: ExactProblem | None, agent: PGP) -> tuple[Certificate | No
         return None, str(error)
 
 
-def _plain(evaluation: ExactEvaluation | None) -> dict[str, Any] | None:
-    if evaluation is None:
+def exact_json(exact: ExactEvaluation | None) -> dict[str, Any] | None:
+    """Exact values as plain data."""
+    if exact is None:
         return None
-    return {
-        "objective": evaluation.objective,
-        "constraints": dict(evaluation.constraints),
-        "mass": evaluation.mass,
-    }
+    return {"objective": exact.objective, "constraints": dict(exact.constraints), "mass": exact.mass}

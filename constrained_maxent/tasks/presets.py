@@ -20,17 +20,11 @@ class Preset:
     """Settings of a stack that belong together. Schedules in them run over the progress of the training.
 
     Attributes:
-        iterations: batches of a training, recommended; what the command line takes.
-        num_envs: sub-environments of a vector, recommended.
-        episodes_per_batch: size of a batch in whole episodes.
-        steps_per_batch: size of a batch in steps, where the episodes would be fewer than the copies, or have no end.
-        discount: γ of the occupancy.
-        scale: of the occupancy.
-        over: what the entropy is of.
-        smoothing: σ of the entropy, in units of λ̂.
+        iterations, num_envs: batches of a training and sub-environments, recommended; what the command line takes.
+        steps_per_batch: size of a batch where the episodes would be fewer than the copies, or have no end.
+        over, smoothing: of the entropy; σ is in units of λ̂.
         estimator: plain data that describes it.
         limit: of the task's constraint; ``None`` for a task that has one only where a limit is given.
-        penalty: what enforces the constraint.
         agent: hyperparameters of ``PGP`` by name: what the stack suggests.
     """
 

@@ -25,21 +25,13 @@ ImitationReference = Callable[[Points], FloatArray]
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What tells the three tasks apart.
-
-    Attributes:
-        env_id: of the stack.
-        environment: class of the scalar environment in ``constrained_maxent.envs``; the vector's ends with ``Vector``.
-        is_continuous: whether λ̂ is a density of ``info["state"]``; else cells are counted.
-        periodic: coordinates of that state that are angles.
-        imitates: whether its constraint is the distance to a reference; else it is the cost.
-    """
+    """What tells the three tasks apart."""
 
     env_id: str
-    environment: str
-    is_continuous: bool = True
-    periodic: tuple[int, ...] = ()
-    imitates: bool = False
+    environment: str  # class of the scalar one in constrained_maxent.envs; the vector's ends with Vector
+    is_continuous: bool = True  # λ̂ is a density of info["state"]; else cells are counted
+    periodic: tuple[int, ...] = ()  # coordinates of that state that are angles
+    imitates: bool = False  # its constraint is the distance to a reference; else it is the cost
 
 
 FROZEN_LAKE = Task(env_id="FrozenLake-PGP-v0", environment="SafeFrozenLake", is_continuous=False)
@@ -50,14 +42,13 @@ POINT_MASS = Task(env_id="PointMass-PGP-v0", environment="PointMass", imitates=T
 def make_frozen_lake(**settings: Any) -> Any:
     """The paper's grid with its entropy objective and cost budget; what ``gym.make("FrozenLake-PGP-v0")`` returns.
 
-    Args:
-        settings: see :func:`make_stack`; the others are those of :class:`~constrained_maxent.envs.SafeFrozenLake`.
+    The settings are those of :func:`make_stack` and :class:`~constrained_maxent.envs.SafeFrozenLake`.
     """
     return make_stack(FROZEN_LAKE, **settings)
 
 
 def make_frozen_lake_vector(*, num_envs: int = 1, **settings: Any) -> Any:
-    """The vector form; what ``gym.make_vec("FrozenLake-PGP-v0", num_envs=...)`` returns."""
+    """The vector form of :func:`make_frozen_lake`, for ``gym.make_vec``."""
     return make_stack(FROZEN_LAKE, num_envs=num_envs, **settings)
 
 
@@ -65,16 +56,14 @@ def make_cartpole(**settings: Any) -> Any:
     """The cartpole with its entropy objective and cost budget; what ``gym.make("SafeCartpole-PGP-v0")`` returns.
 
     λ̂ is a density of ``info["state"]``, angle periodic, times π(a|s) where the acting agent tells log π. The limit is
-    the mean cost per step at scale ``normalized`` [m]; β has the scale of 1/cost².
-
-    Args:
-        settings: see :func:`make_stack`; the others are those of :class:`~constrained_maxent.envs.SafeCartpole`.
+    the mean cost per step at scale ``normalized`` [m]; β has the scale of 1/cost². The settings are those of
+    :func:`make_stack` and :class:`~constrained_maxent.envs.SafeCartpole`.
     """
     return make_stack(CARTPOLE, **settings)
 
 
 def make_cartpole_vector(*, num_envs: int = 1, **settings: Any) -> Any:
-    """The vector form; what ``gym.make_vec("SafeCartpole-PGP-v0", num_envs=...)`` returns.
+    """The vector form of :func:`make_cartpole`, for ``gym.make_vec``.
 
     The copies start staggered, unless batches are of whole episodes or ``staggered_starts`` says otherwise.
     """
@@ -86,16 +75,14 @@ def make_point_mass(**settings: Any) -> Any:
 
     The task itself forbids nothing. With ``limit`` the policy stays near an expert,
     :math:`\mathrm{KL}(\lambda\|\lambda_{\mathrm{ref}}) \le` limit [nats], the paper's :math:`r_{\max}` (*Apprenticeship
-    Learning*); the constraint is called ``imitation``.
-
-    Args:
-        settings: see :func:`make_stack`; the others are those of :class:`~constrained_maxent.envs.PointMass`.
+    Learning*); the constraint is called ``imitation``. The settings are those of :func:`make_stack` and
+    :class:`~constrained_maxent.envs.PointMass`.
     """
     return make_stack(POINT_MASS, **settings)
 
 
 def make_point_mass_vector(*, num_envs: int = 1, **settings: Any) -> Any:
-    """The vector form; what ``gym.make_vec("PointMass-PGP-v0", num_envs=...)`` returns."""
+    """The vector form of :func:`make_point_mass`, for ``gym.make_vec``."""
     return make_stack(POINT_MASS, num_envs=num_envs, **settings)
 
 
@@ -124,7 +111,6 @@ def make_stack(
     """A task inside ``TrackOccupancy``, the entropy objective, its constraint and ``PseudoReward``.
 
     Args:
-        task: which.
         num_envs: ``None`` for the scalar environment, else the number of sub-environments of the vector one.
         preset: ``"default"`` for what measures best, ``"paper"`` for the paper's settings. What is given explicitly
             goes before the preset.
@@ -152,13 +138,16 @@ def make_stack(
     """
     if preset not in PRESETS[task.env_id]:
         raise InvalidSetting(f"preset={preset!r} must be one of {', '.join(PRESETS[task.env_id])}.")
-    given: dict[str, Any] = {"limit": limit, "discount": discount, "scale": scale}
-    given |= {"over": over, "smoothing": smoothing, "estimator": estimator}
     chosen = replace(
-        PRESETS[task.env_id][preset], **{name: value for name, value in given.items() if value is not None}
+        PRESETS[task.env_id][preset],
+        **_given(limit=limit, discount=discount, scale=scale, over=over, smoothing=smoothing, estimator=estimator),
     )
     _check_constraint(task, chosen.limit, beta=beta, penalty=penalty, reference=reference)
-    enforced = _penalty(chosen.penalty, beta, penalty)
+    if beta is not None and penalty is not None:
+        raise InvalidSetting("beta= is that of a quadratic penalty: give it or penalty=, not both.")
+    enforced = chosen.penalty if beta is None else Quadratic(beta)
+    if penalty is not None:
+        enforced = penalty_from_config(penalty) if isinstance(penalty, Mapping) else penalty
     has_time_limit = environment.get("time_limit", 0.0) is not None
     if not has_time_limit and chosen.discount == 1.0:
         raise InvalidSetting(
@@ -174,9 +163,7 @@ def make_stack(
     described = estimator_config(chosen.estimator)
     if task.is_continuous and estimator is None:
         described["periodic"] = list(task.periodic)
-    described |= {
-        name: value for name, value in (("memory", memory), ("buffer_size", buffer_size)) if value is not None
-    }
+    described |= _given(memory=memory, buffer_size=buffer_size)
     constraints = {}
     if chosen.limit is not None and not task.imitates:
         constraints["cost"] = Constraint(LinearCost("cost", limit=chosen.limit), enforced)
@@ -204,13 +191,17 @@ def make_stack(
     return stack
 
 
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
 def _check_constraint(task: Task, limit: float | None, **parts: Any) -> None:
     """Raise ``InvalidSetting`` at parts of a constraint that the task does not have, or that nobody can keep."""
     if not task.imitates:
         if parts["reference"] is not None:
             raise InvalidSetting(f"reference=: only {POINT_MASS.env_id} imitates one.")
         return
-    given = ", ".join(f"{name}=" for name, value in parts.items() if value is not None)
+    given = ", ".join(f"{name}=" for name in _given(**parts))
     if limit is None and given:
         raise InvalidSetting(
             f"{given} without a limit does nothing: give limit= as well (--limit on the command line), the largest KL "
@@ -218,15 +209,6 @@ def _check_constraint(task: Task, limit: float | None, **parts: Any) -> None:
         )
     if limit is not None and is_number(limit) and limit < 0.0:
         raise InvalidSetting(f"limit={limit!r}: a KL divergence is at least 0, so no policy can keep it.")
-
-
-def _penalty(usual: Penalty, beta: float | None, penalty: Penalty | Mapping[str, Any] | None) -> Penalty:
-    """What enforces the constraint: the penalty given, a constant β of the quadratic one, or the preset's."""
-    if beta is not None and penalty is not None:
-        raise InvalidSetting("beta= is that of a quadratic penalty: give it or penalty=, not both.")
-    if penalty is not None:
-        return penalty_from_config(penalty) if isinstance(penalty, Mapping) else penalty
-    return usual if beta is None else Quadratic(beta)
 
 
 def _batch_size(preset: Preset, copies: int, *, has_time_limit: bool) -> tuple[int | None, int | None]:

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from constrained_maxent.cli import reproduce_grid
+from constrained_maxent.cli import studies as commands
 from constrained_maxent.reproduction import control
 from constrained_maxent.reproduction.grid import figures, run, studies
 
@@ -104,7 +104,7 @@ def test_ctrl_c_says_how_to_go_on(cmaxent, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(reproduce_grid, "run_study", interrupted)
+    monkeypatch.setattr(commands, "run_study", interrupted)
     code, out, _ = cmaxent("reproduce", "grid", "--scale", "smoke", "--quiet")
     assert code == 130
     assert "goes on from here" in out

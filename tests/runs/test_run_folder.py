@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from constrained_maxent.errors import InvalidRun
-from constrained_maxent.runs.run_folder import MetricsWriter, RunFolder
+from constrained_maxent.runs.run_folder import RunFolder
 
 COLUMNS = ("iteration", "objective", "exact")
 ROWS = "iteration,objective,exact\n10,1.5,\n20,1.75,2.5\n30,,\n"
@@ -169,21 +169,3 @@ class TestMetrics:
         with pytest.raises(InvalidRun, match="has the columns iteration, objective, exact, not iteration, penalty"):
             folder.require_metrics(["iteration", "penalty"])
         assert folder.metrics_path.read_text() == ROWS
-
-
-class TestMetricsWriter:
-    def test_appends(self, folder):
-        for row in ({"iteration": 10, "objective": 1.5}, {"iteration": 20, "objective": 1.75, "exact": 2.5}):
-            writer = MetricsWriter(folder.metrics_path, COLUMNS)
-            writer.write(row)
-            writer.close()
-        assert folder.metrics_path.read_text() == "iteration,objective,exact\n10,1.5,\n20,1.75,2.5\n"
-
-    def test_numbers_come_back_exactly(self, folder):
-        values = np.random.default_rng(0).standard_normal(100).tolist()
-        writer = MetricsWriter(folder.metrics_path, ("iteration", "objective"))
-        for i, value in enumerate(values):
-            writer.write({"iteration": i, "objective": value})
-        writer.flush()
-        assert folder.read_metrics()["objective"].tolist() == values
-        writer.close()

@@ -24,7 +24,7 @@ from constrained_maxent.errors import (
 from constrained_maxent.evaluation import ExactProblem
 from constrained_maxent.occupancy import Gaussians, Mixture
 from constrained_maxent.references import Reference
-from constrained_maxent.runs.recorder import Interrupt, Recorder
+from constrained_maxent.runs.recorder import Recorder, stop_on_request
 from constrained_maxent.runs.run_folder import RunFolder, default_folder
 from constrained_maxent.runs.training import load_config, resume, train
 from constrained_maxent.tracker import find_tracker
@@ -149,7 +149,7 @@ class TestFolder:
 def test_networks_have_no_exact_evaluation(run):
     agent = PGPSettings(policy="mlp", baseline="critic", hidden_sizes=(8,), critic_steps=2)
     result = run(iterations=3, log_every=1, agent=agent)
-    assert result.final is result.summary["exact"] is None
+    assert result.summary["exact"] is None
     assert result.summary["uniform_policy"]["objective"] > 0.0
     metrics = result.folder.read_metrics()
     assert np.isnan(metrics["exact_objective"]).all()
@@ -158,7 +158,7 @@ def test_networks_have_no_exact_evaluation(run):
 
 def test_a_cost_that_is_not_known_exactly(run):
     result = run(env_id="FrozenLake-v1", iterations=2, cost="prob")
-    assert result.problem is result.summary["exact"] is result.summary["uniform_policy"] is None
+    assert result.summary["exact"] is result.summary["uniform_policy"] is None
     # Every step costs its probability 1/3; the steps of an infinite episode weigh 1 in all.
     assert 0.0 < result.summary["estimate"]["constraints"]["cost"] <= 1 / 3
 
@@ -400,20 +400,20 @@ class TestMistakes:
         assert len(list(first.folder.path.glob("events.*"))) == 1
 
 
-class TestInterrupt:
+class TestStopOnRequest:
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_first_asks_second_interrupts(self, number):
-        with Interrupt() as interrupt:
-            assert not interrupt.asked
+        with stop_on_request() as asked:
+            assert not asked.is_set()
             signal.raise_signal(number)
-            assert interrupt.asked
+            assert asked.is_set()
             with pytest.raises(KeyboardInterrupt):
                 signal.raise_signal(number)
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_puts_the_old_handler_back(self, number):
         before = signal.getsignal(number)
-        with Interrupt():
+        with stop_on_request():
             assert signal.getsignal(number) != before
         assert signal.getsignal(number) == before
 

@@ -1,4 +1,4 @@
-"""What ``cmaxent reproduce grid`` does and prints."""
+"""What ``cmaxent reproduce grid`` and ``control`` do and print."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from pathlib import Path
 
 import polars as pl
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Column, Table
+from rich.table import Table
 
-from constrained_maxent.cli.console import INTERRUPTED, console, number
+from constrained_maxent.cli.console import console, figures_table, number, print_paths
 from constrained_maxent.engine import EngineProgress
-from constrained_maxent.reproduction import Effort
+from constrained_maxent.evaluation import Estimate, over_seeds
+from constrained_maxent.reproduction import Effort, control
 from constrained_maxent.reproduction.grid.claims import Claim, claims, claims_table
 from constrained_maxent.reproduction.grid.figures import draw_study
 from constrained_maxent.reproduction.grid.run import StudyFiles, frank_wolfe_mixtures, run_study
@@ -27,6 +28,7 @@ from constrained_maxent.reproduction.grid.tables import (
 )
 from constrained_maxent.reproduction.grid.worlds import stationary_optimum, unconstrained_violation
 from constrained_maxent.reproduction.tables import write_table
+from constrained_maxent.runs.run_folder import require_folder
 
 MIXTURE_ITERATIONS = 400
 """Most iterations of Frank–Wolfe."""
@@ -42,15 +44,11 @@ _SETTING = {
 """Headings of the columns that tell settings apart."""
 
 
-def reproduce_grid(names: Iterable[str], effort: Effort, folder: Path, *, quiet: bool) -> int:
-    """Run the studies of these names, all if there are none, write and print what came out; the exit code."""
+def reproduce_grid(names: Iterable[str], effort: Effort, folder: Path, *, quiet: bool) -> None:
+    """Run the studies of these names, all if there are none, write and print what came out."""
     for name in dict.fromkeys(names) or STUDIES:
         study, begun = STUDIES[name].within(effort), time.perf_counter()
-        try:
-            rows = _rows(study, folder, quiet=quiet)
-        except KeyboardInterrupt:
-            console.print("Interrupted. The same command goes on from here.")
-            return INTERRUPTED
+        rows = _rows(study, folder, quiet=quiet)
         files, summaries = StudyFiles(folder, study.name), summarize(rows)
         paths = [files.rows, *write_table(files.summary, summaries)]
         if found := claims(summaries):
@@ -65,10 +63,7 @@ def reproduce_grid(names: Iterable[str], effort: Effort, folder: Path, *, quiet:
         _print(study, summaries)
         _print_claims(study, effort, found)
         console.print(f"{time.perf_counter() - begun:.0f} s", highlight=False)
-        for path in paths:
-            if path.suffix != ".parquet":
-                console.print(str(path), soft_wrap=True)
-    return 0
+        print_paths(*(path for path in paths if path.suffix != ".parquet"))
 
 
 def _rows(study: GridStudy, folder: Path, *, quiet: bool) -> pl.DataFrame:
@@ -86,9 +81,8 @@ def _print_transitions(study: GridStudy, rows: pl.DataFrame, files: StudyFiles) 
     """When each method comes close to the optimum; written and printed."""
     best, free = stationary_optimum(study.world, 0.0), unconstrained_violation(study.world)
     when = transitions_until_close(rows, optimum=best, violation=free)
-    table = Table(Column("method", no_wrap=True), title="transitions until all seeds are, and stay, within")
-    for share in SHARES:
-        table.add_column(f"{100 * share:g} %", justify="right")
+    title = "transitions until all seeds are, and stay, within"
+    table = figures_table(title, "method", *(f"{100 * share:g} %" for share in SHARES))
     for method, counts in when.group_by("method", maintain_order=True):
         table.add_row(*method, *(f"{1e-3 * n:,.0f} k" if math.isfinite(n) else "never" for n in counts["transitions"]))
     console.print(table)
@@ -109,12 +103,12 @@ def _print_mixtures(study: GridStudy, files: StudyFiles) -> list[Path]:
 
 
 def _print_search(summaries: pl.DataFrame, files: StudyFiles) -> list[Path]:
-    """Of each batch size and momentum how many settings are good, and the best; written and printed."""
+    """How many settings of each batch size and momentum are good, and the best; written and printed."""
     found = search_table(summaries)
     kept = f"{KEPT_VIOLATION:g}"
-    table = Table(title=f"settings within 5 % at the end, and the most entropy at a violation of at most {kept}")
-    for heading in ("B", "α_t", "settings", "within 5 %", f"≤ {kept}", "entropy (nats)", "cost", "α_θ", "α_μ"):
-        table.add_column(heading, justify="right")
+    title = f"settings within 5 % at the end, and the most entropy at a violation of at most {kept}"
+    headings = ("α_t", "settings", "within 5 %", f"≤ {kept}", "entropy (nats)", "cost", "α_θ", "α_μ")
+    table = figures_table(title, "B", *headings)
     for line in found.rows(named=True):
         counts = ("episodes_per_batch", "momentum", "settings", "close", "keeping")
         table.add_row(
@@ -127,10 +121,9 @@ def _print_search(summaries: pl.DataFrame, files: StudyFiles) -> list[Path]:
 
 
 def _print(study: GridStudy, summaries: pl.DataFrame) -> None:
-    table = Table(Column("method", no_wrap=True), title=f"{study.name}, mean ± std over {study.seeds} seeds")
     varying = [name for name in _SETTING if summaries[name].n_unique() > 1]
-    for heading in (*(_SETTING[name] for name in varying), "entropy (nats)", study.constraint, "late std"):
-        table.add_column(heading, justify="right")
+    headings = [*(_SETTING[name] for name in varying), "entropy (nats)", study.constraint, "late std"]
+    table = figures_table(f"{study.name}, mean ± std over {study.seeds} seeds", "method", *headings)
     for line in summaries.rows(named=True):
         table.add_row(
             line["method"],
@@ -151,3 +144,39 @@ def _print_claims(study: GridStudy, effort: Effort, found: Sequence[Claim]) -> N
     for claim in found:
         verdict = "not judged" if effort == "smoke" else "holds" if claim.holds else "DOES NOT HOLD"
         console.print(f"{verdict}: {claim.text} ({claim.numbers})", highlight=False)
+
+
+def reproduce_control(
+    names: Iterable[str], out: Path, *, seeds: int | None, iterations: int | None, workers: int, quiet: bool
+) -> None:
+    """Run the studies of these names, all if there are none, write and print what came out."""
+    require_folder(out)
+    for name in dict.fromkeys(names) or control.STUDIES:
+        study, begun, folder = control.STUDIES[name], time.perf_counter(), out / name
+        results = control.run_study(
+            study,
+            folder,
+            seeds=seeds,
+            iterations=iterations,
+            workers=workers,
+            progress=lambda label: None if quiet else console.print(f"done: {label}", highlight=False),
+        )
+        n_seeds = len(results[0].evaluations)
+        expert = control.expert_figures(study, seeds=n_seeds)
+        table, _ = write_table(out / f"{name}.csv", control.control_table(study, results, expert))
+        figure = control.draw_curves(out / f"{name}.png", study, folder, seeds=n_seeds)
+        console.print(_control_figures(study.name, results, expert))
+        console.print(f"{time.perf_counter() - begun:.0f} s", highlight=False)
+        print_paths(table, figure)
+
+
+def _control_figures(name: str, results: Sequence[control.CaseResult], expert: Sequence[dict[str, Estimate]]) -> Table:
+    seeds = len(results[0].evaluations)
+    columns = {result.case.label: result.figures() for result in results}
+    if expert:
+        columns[control.EXPERT] = over_seeds(expert)
+    table = figures_table(f"{name}, fresh episodes, mean of {seeds} seeds with its 95 % interval", "", *columns)
+    for figure in dict.fromkeys(figure for figures in columns.values() for figure in figures):
+        table.add_row(figure, *(str(figures.get(figure, "")) for figures in columns.values()))
+    table.add_row("training, longest (s)", *(f"{max(result.seconds):.0f}" for result in results))
+    return table
