@@ -184,7 +184,9 @@ class PGP:
             )
         done = 0
         self._goes_on = False
-        with Progress(math.ceil(amount), enabled=progress_bar) as progress:
+        objective = self._tracker.problem.objective
+        label = "objective" if objective is None else objective.label.split(" (")[0]
+        with Progress(math.ceil(amount), label=label, enabled=progress_bar) as progress:
             while done < amount:
                 report = self._iterate()
                 done = (self.timesteps if iterations is None else self.iteration) - begun

@@ -40,10 +40,12 @@ class Progress:
 
     Args:
         total: what ``update`` counts up to.
+        label: what the objective is called.
         enabled: whether to draw; if not, nothing happens.
     """
 
-    def __init__(self, total: int, *, enabled: bool) -> None:
+    def __init__(self, total: int, *, label: str = "objective", enabled: bool) -> None:
+        self._label = label
         self._bar: Bar | None = None
         if enabled:
             self._bar = Bar(
@@ -70,6 +72,6 @@ class Progress:
         """Show how far the training is and what the latest batch measured."""
         if self._bar is None:
             return
-        parts = [] if objective is None else [f"entropy {objective:.3f}"]
+        parts = [] if objective is None else [f"{self._label} {objective:.3f}"]
         parts += [f"{name} {violation:+.3g}" for name, violation in constraints.items()]
         self._bar.update(self._task, completed=done, description="  ".join(parts))

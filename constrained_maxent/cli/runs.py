@@ -122,14 +122,14 @@ class Video:
 
 
 def _one(found: runs.RunEvaluation) -> Table:
-    from constrained_maxent.evaluation.rollouts import OBJECTIVE, constraint_figure
+    from constrained_maxent.evaluation.rollouts import constraint_figure
 
     rollouts, exact = found.rollouts, found.exact
     headings = [f"{rollouts.n_episodes} fresh episodes", *(["exact"] if exact is not None else [])]
     table = figures_table(f"{found.env_id}, iteration {found.iteration}", "", *headings)
     known: dict[str, float | None] = {}
     if exact is not None:
-        known = {OBJECTIVE: exact.objective}
+        known = {rollouts.label: exact.objective}
         known |= {constraint_figure(constraint): value for constraint, value in exact.constraints.items()}
     for name, estimate in rollouts.figures().items():
         table.add_row(name, str(estimate), *([number(known.get(name))] if exact is not None else []))

@@ -57,4 +57,3 @@ for _id, (_scalar, _vector) in _ENTRY_POINTS.items():
         gym.register(
             _id, entry_point=f"constrained_maxent.{_scalar}", vector_entry_point=f"constrained_maxent.{_vector}"
         )
-

@@ -32,6 +32,7 @@ class RolloutEvaluation:
         costs: of each recorded cost, by the key of ``info`` or, of a function, ``<constraint>()``.
         states: in continuous spaces: entropy, coverage, events.
         n_episodes: how many there were.
+        label: what tables call the objective.
     """
 
     objective: Estimate | None
@@ -40,10 +41,11 @@ class RolloutEvaluation:
     costs: Mapping[str, CostStatistics]
     states: StateEvaluation | None
     n_episodes: int
+    label: str
 
     def figures(self) -> dict[str, Estimate]:
         """Everything measured, by the names that tables have."""
-        figures = {} if self.objective is None else {OBJECTIVE: self.objective}
+        figures = {} if self.objective is None else {self.label: self.objective}
         figures |= {constraint_figure(name): estimate for name, estimate in self.constraints.items()}
         for name, cost in self.costs.items():
             figures[f"{name}, mean per step"] = cost.mean
@@ -56,9 +58,6 @@ class RolloutEvaluation:
     def to_json(self) -> dict[str, Any]:
         """Plain data, by the names of the attributes."""
         return asdict(self)
-
-
-OBJECTIVE = "entropy (nats)"
 
 
 def constraint_figure(name: str) -> str:
@@ -131,6 +130,7 @@ def evaluate_rollouts(
         costs={name: cost_statistics(batch, name, seed=seed) for name in sorted(batch.costs)},
         states=states,
         n_episodes=len(batch),
+        label="objective" if objective is None else objective.label,
     )
 
 

@@ -113,6 +113,11 @@ class Functional(ABC):
         object.__setattr__(changed, "limit", limit)
         return changed
 
+    @property
+    def label(self) -> str:
+        """What tables call its value, with the unit."""
+        return "objective"
+
     def check(self, n_states: int, n_actions: int) -> None:
         """Raise ``InvalidData`` if this functional does not fit a finite space of that size; by default it does."""
 

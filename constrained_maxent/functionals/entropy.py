@@ -107,6 +107,10 @@ class Entropy(Smoothed):
         return [EngineTerm(kind="entropy", smoothing=self.sigma(of_cells=True), over_states=self.over == "state")]
 
     @property
+    def label(self) -> str:
+        return "entropy (nats)"
+
+    @property
     def curvature(self) -> Curvature:
         return "concave"
 

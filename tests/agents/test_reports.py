@@ -8,7 +8,7 @@ from constrained_maxent.agents.reports import Progress
 
 
 def test_shows_entropy_constraints_and_count(capsys):
-    with Progress(4, enabled=True) as progress:
+    with Progress(4, label="entropy", enabled=True) as progress:
         for done in range(1, 5):
             progress.update(done, objective=12.3456, constraints={"cost": -0.5, "kl": 2.0})
     shown = capsys.readouterr().out
@@ -22,7 +22,7 @@ def test_without_objective(capsys):
     with Progress(1, enabled=True) as progress:
         progress.update(1, objective=None, constraints={"cost": 1.0})
     shown = capsys.readouterr().out
-    assert "entropy" not in shown
+    assert "objective" not in shown
     assert "cost +1" in shown
 
 
