@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from os import PathLike
 from typing import Any, Self
 
@@ -368,8 +368,9 @@ class PGP:
             arguments = content["arguments"]
             settings = PGPSettings(**json.loads(arguments["settings"]))
             settings = settings if device is None else replace(settings, device=device)
-            chosen = json.loads(arguments["hyperparameters"])
-            complete_settings = replace(settings, **chosen)
+            given = json.loads(arguments["hyperparameters"])
+            chosen = {entry.name: given.pop(entry.name) for entry in fields(Hyperparameters)}
+            complete_settings = replace(settings, **chosen, **given)
             agent = cls(env, complete_settings, seed=arguments["seed"])
             agent.settings = settings
             # Not even what is left out on purpose may come from the environment now.

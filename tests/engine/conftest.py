@@ -70,7 +70,7 @@ def constraints():
         "cost": Constraint(LinearCost(rng.normal(size=(5, 3)), limit=-0.1), Quadratic(3.0)),
         "kl": Constraint(KLDivergence(reference, limit=0.1), Lagrangian(0.1, multiplier=0.3, largest=0.4)),
         "l2": Constraint(L2Distance(reference, limit=0.05), AugmentedLagrangian(2.0)),
-        "states": Constraint(Entropy("state", limit=0.5), Exact(0.3)),
+        "states": Constraint(Entropy(over="state", limit=0.5), Exact(0.3)),
     }
 
 

@@ -15,6 +15,7 @@ from constrained_maxent.errors import InvalidData, InvalidSetting
 from constrained_maxent.functionals import KLDivergence, LinearCost
 from constrained_maxent.oracle import (
     BacktrackingStep,
+    ConstantStep,
     DescentResult,
     DiminishingStep,
     SoftmaxProblem,
@@ -126,7 +127,7 @@ class TestDescend:
     def test_history(self) -> None:
         start = np.full((4, 3), 0.3)
         result = descend(
-            toy(Quadratic(1.0)), steps=DiminishingStep(0.1, power=0.0), iterations=5, start=start, reference=BEST
+            toy(Quadratic(1.0)), steps=ConstantStep(0.1), iterations=5, start=start, reference=BEST
         )
         first = toy(Quadratic(1.0)).evaluate(start)
         history = result.history
