@@ -176,6 +176,7 @@ def _control_figures(name: str, results: Sequence[control.CaseResult], expert: S
     if expert:
         columns[control.EXPERT] = over_seeds(expert)
     table = figures_table(f"{name}, fresh episodes, mean of {seeds} seeds with its 95 % interval", "", *columns)
+    table.columns[0].no_wrap = False  # figures have long names, and cases must stay readable beside them
     for figure in dict.fromkeys(figure for figures in columns.values() for figure in figures):
         table.add_row(figure, *(str(figures.get(figure, "")) for figures in columns.values()))
     table.add_row("training, longest (s)", *(f"{max(result.seconds):.0f}" for result in results))
