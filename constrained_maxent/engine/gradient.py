@@ -49,37 +49,62 @@ def add_returns(
     cells: Indices,
     first_used: int,
     use_baseline: int,
-    importance: FloatArray | None,
     returns: FloatArray,
     factors: FloatArray,
 ) -> None:
-    """Add the weighted return of every used step to its cell in ``factors``, times its episode's ``importance`` if any.
+    """Add the weighted return of every used step to its cell in ``factors``.
 
     The baseline is the mean over the episodes that are under way at the same time. ``returns``, ``(n_episodes,)``, is
-    scratch. Numba compiles the case without importance by itself.
+    scratch.
     """
     horizon, n_episodes = cells.shape
     returns[:] = 0.0
     for t in range(horizon - 1, -1, -1):
-        if use_baseline or importance is not None:
+        mean = 0.0
+        if use_baseline:
             total, running = 0.0, 0
             for b in range(first_used, n_episodes):
                 if cells[t, b] != END:
                     returns[b] += visit_weights[t] * rewards[cells[t, b]]
                     total += returns[b]
                     running += 1
-            mean = total / running if use_baseline and running else 0.0
+            if running:
+                mean = total / running
             for b in range(first_used, n_episodes):
                 if cells[t, b] != END:
-                    if importance is None:
-                        factors[cells[t, b]] += returns[b] - mean
-                    else:
-                        factors[cells[t, b]] += importance[b] * (returns[b] - mean)
+                    factors[cells[t, b]] += returns[b] - mean
         else:
             for b in range(first_used, n_episodes):
                 if cells[t, b] != END:
                     returns[b] += visit_weights[t] * rewards[cells[t, b]]
                     factors[cells[t, b]] += returns[b]
+
+
+@inner
+def add_weighted_returns(
+    visit_weights: FloatArray,
+    rewards: FloatArray,
+    cells: Indices,
+    first_used: int,
+    use_baseline: int,
+    importance: FloatArray,
+    returns: FloatArray,
+    factors: FloatArray,
+) -> None:
+    """Add every used step's return times its episode's ``importance``: one function for both would be slower."""
+    horizon, n_episodes = cells.shape
+    returns[:] = 0.0
+    for t in range(horizon - 1, -1, -1):
+        total, running = 0.0, 0
+        for b in range(first_used, n_episodes):
+            if cells[t, b] != END:
+                returns[b] += visit_weights[t] * rewards[cells[t, b]]
+                total += returns[b]
+                running += 1
+        mean = total / running if use_baseline and running else 0.0
+        for b in range(first_used, n_episodes):
+            if cells[t, b] != END:
+                factors[cells[t, b]] += importance[b] * (returns[b] - mean)
 
 
 @inner

@@ -11,6 +11,7 @@ import numpy as np
 from constrained_maxent.engine.compiled import inner, outermost
 from constrained_maxent.engine.gradient import (
     add_returns,
+    add_weighted_returns,
     correct_occupancy,
     follow,
     importance_weights,
@@ -207,13 +208,13 @@ def _make_advance(digest: str) -> Callable[..., None]:
                     else:
                         mark(cells, first_used, used)
                     pseudo_rewards(terms, slopes, parts, state.occupancy, state_occupancy, used, n_actions, rewards)
-                    add_returns(dynamics.weights, rewards, cells, first_used, use_baseline, None, returns, factors)
+                    add_returns(dynamics.weights, rewards, cells, first_used, use_baseline, returns, factors)
                     squares = softmax_gradient(policy, n_used, used, factors, gradient, stale)
                     if settings.use_momentum:
                         has_old = counters[UPDATES] > 0
                         if has_old:
                             old = state.previous_rewards.reshape(n_cells)
-                            add_returns(
+                            add_weighted_returns(
                                 dynamics.weights, old, cells, first_used, use_baseline, importance, returns, factors
                             )
                             old_stale[:] = 1

@@ -126,9 +126,7 @@ class TestDescend:
 
     def test_history(self) -> None:
         start = np.full((4, 3), 0.3)
-        result = descend(
-            toy(Quadratic(1.0)), steps=ConstantStep(0.1), iterations=5, start=start, reference=BEST
-        )
+        result = descend(toy(Quadratic(1.0)), steps=ConstantStep(0.1), iterations=5, start=start, reference=BEST)
         first = toy(Quadratic(1.0)).evaluate(start)
         history = result.history
         assert (result.iterations, result.status) == (5, "exhausted")
