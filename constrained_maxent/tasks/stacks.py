@@ -19,7 +19,7 @@ from constrained_maxent.tasks.presets import PRESETS, Preset, PresetName
 from constrained_maxent.tracker import Pairing, find_tracker
 from constrained_maxent.types import FloatArray, Points, check_count, is_number
 
-ImitationReference = Callable[[Points], FloatArray]
+Density = Callable[[Points], FloatArray]
 """λ_ref at points: a :class:`~constrained_maxent.references.Reference`, or any function."""
 
 
@@ -96,7 +96,7 @@ def make_stack(
     limit: float | None = None,
     beta: float | None = None,
     penalty: Penalty | Mapping[str, Any] | None = None,
-    reference: ImitationReference | str | PathLike[str] | None = None,
+    reference: Density | str | PathLike[str] | None = None,
     episodes_per_batch: int | None = None,
     steps_per_batch: int | None = None,
     discount: float | None = None,
@@ -222,7 +222,7 @@ def _batch_size(preset: Preset, copies: int, *, has_time_limit: bool) -> tuple[i
     return None, max(steps, copies)
 
 
-def _described(reference: ImitationReference | str | PathLike[str] | None) -> Any:
+def _described(reference: Density | str | PathLike[str] | None) -> Any:
     """A reference as plain data, so that the environment's spec can be written as JSON; one in memory as it is."""
     if reference is None:
         return {"entry_point": "constrained_maxent.references:shipped", "kwargs": {"env_id": "PointMass-v0"}}
