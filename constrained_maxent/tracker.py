@@ -164,7 +164,7 @@ class Tracker:
         self._is_open = True
         self._is_acting = False
         self._is_frozen = False
-        self._has_warned = False
+        self._has_looked_for_schedules = False
 
     # Declarations, by the wrappers above.
 
@@ -415,14 +415,14 @@ class Tracker:
         self.live = self.problem.reward_function(measure, self._value)
 
     def _warn_without_plan(self) -> None:
-        if self._plan is not None or self._has_warned:
+        if self._plan is not None or self._has_looked_for_schedules:
             return
+        self._has_looked_for_schedules = True  # nothing more can be declared: once is enough
         penalties = [constraint.penalty for constraint in self.problem.constraints.values()]
         scheduled = [f"penalty {type(penalty).__name__}" for penalty in penalties if penalty.has_schedule]
         if any(isinstance(value, Geometric) for value in self.estimator.get_params().values()):
             scheduled.append(f"estimator {type(self.estimator).__name__}")
         if scheduled:
-            self._has_warned = True
             warnings.warn(
                 f"Schedules ({', '.join(scheduled)}) run over the progress of the run, and nobody has said where it "
                 "ends: they stay where they begin. Give gym.make(..., iterations=), or call "

@@ -167,9 +167,9 @@ class PGP:
         if (total_timesteps is None) == (iterations is None):
             raise InvalidSetting("Give one of total_timesteps= and iterations=.")
         if iterations is None:
-            unit, name, amount, begun = "timesteps", "total_timesteps", total_timesteps, self.timesteps
+            name, amount, begun = "total_timesteps", total_timesteps, self.timesteps
         else:
-            unit, name, amount, begun = "iterations", "iterations", iterations, self.iteration
+            name, amount, begun = "iterations", iterations, self.iteration
         if amount is None or not (is_number(amount) and 0 <= amount < math.inf):
             raise InvalidSetting(f"{name}={amount!r} must be a number of at least 0.")
         if iterations is not None and iterations % 1:
@@ -178,10 +178,10 @@ class PGP:
             # From where the tracker stands: others may have acted on the environment before this agent.
             stands = self._tracker.timesteps if iterations is None else self._tracker.iteration
             end = stands + math.ceil(amount) if planned is None else check_count("planned", planned)
-            plan = {"iterations": None, "timesteps": None, unit: end}
-            self._tracker.announce(
-                iterations=plan["iterations"], timesteps=plan["timesteps"], replace_plan=planned is not None
-            )
+            if iterations is None:
+                self._tracker.announce(timesteps=end, replace_plan=planned is not None)
+            else:
+                self._tracker.announce(iterations=end, replace_plan=planned is not None)
         done = 0
         self._goes_on = False
         objective = self._tracker.problem.objective
