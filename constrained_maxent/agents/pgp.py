@@ -18,13 +18,14 @@ from constrained_maxent.agents.critic import Critic
 from constrained_maxent.agents.policies import CategoricalMLP, Policy, TabularSoftmax, is_table, make_policy
 from constrained_maxent.agents.reports import IterationReport, Progress
 from constrained_maxent.agents.returns import advantages_and_returns, standardized
-from constrained_maxent.agents.rollouts import Collector, Rollout, derived_seed
+from constrained_maxent.agents.rollouts import Collector, Rollout
 from constrained_maxent.agents.settings import Hyperparameters, PGPSettings, complete
 from constrained_maxent.agents.updates import NaturalGradient, PolicyAverage, update_policy
 from constrained_maxent.errors import InvalidSetting, UnsupportedSpace
 from constrained_maxent.schedules import Geometric
+from constrained_maxent.seeds import derived_seed
 from constrained_maxent.spaces import Environment, as_batch, from_row
-from constrained_maxent.types import FloatArray, check_count, is_number
+from constrained_maxent.types import FloatArray, check_count, check_seed, is_number
 
 Callback = Callable[["PGP", IterationReport], bool | None]
 """Called after every iteration with the agent and its report; returning False ends the training."""
@@ -72,7 +73,7 @@ class PGP:
         if unknown := hyperparameters.keys() - PGPSettings.__dataclass_fields__:
             known = ", ".join(PGPSettings.__dataclass_fields__)
             raise InvalidSetting(f"PGP has no hyperparameter {', '.join(sorted(unknown))}. It has: {known}.")
-        self.seed = check_count("seed", seed, least=0)
+        self.seed = check_seed("seed", seed)
         self.env = env
         self.settings = PGPSettings(**hyperparameters) if settings is None else settings
         self.iteration = 0

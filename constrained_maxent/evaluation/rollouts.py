@@ -14,9 +14,10 @@ from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.evaluation.state_measures import StateEvaluation, StateMeasures, evaluate_states, measures_of
 from constrained_maxent.evaluation.statistics import CostStatistics, Estimate, bootstrap_mean, cost_statistics
 from constrained_maxent.functionals import Functional
+from constrained_maxent.seeds import derived_reset_seed
 from constrained_maxent.spaces import Environment, single_spaces
 from constrained_maxent.tracker import NEW_BATCH, Tracker, find_tracker
-from constrained_maxent.types import Batch, Measure, Points, Trajectory, check_count
+from constrained_maxent.types import Batch, Measure, Points, Trajectory, check_count, check_seed
 from constrained_maxent.wrappers.layers import STATE_SPACE
 
 
@@ -97,7 +98,7 @@ def evaluate_rollouts(
             where states are not continuous.
         InvalidData: the measures do not fit the states.
     """
-    n_episodes, seed = check_count("n_episodes", n_episodes), check_count("seed", seed, least=0)
+    n_episodes, seed = check_count("n_episodes", n_episodes), check_seed("seed", seed)
     tracker = find_tracker(env)
     if not tracker.whole_episodes:
         raise InvalidSetting(
@@ -160,7 +161,7 @@ def _roll_out(env: Environment, tracker: Tracker, agent: Predictor, n_episodes: 
     collector = Collector(env)
     trajectories: list[Trajectory] = []
     while len(trajectories) < n_episodes:
-        batch_seed = seed + len(trajectories)
+        batch_seed = derived_reset_seed(env, seed, len(trajectories))
         if isinstance(policy, Actor):
             collector.restart(seed=batch_seed)
             collector.collect(policy, rng)
@@ -171,7 +172,7 @@ def _roll_out(env: Environment, tracker: Tracker, agent: Predictor, n_episodes: 
     return trajectories
 
 
-def _predict_batch(env: Environment, tracker: Tracker, agent: Predictor, *, seed: int) -> None:
+def _predict_batch(env: Environment, tracker: Tracker, agent: Predictor, *, seed: Any) -> None:
     """Act until a batch is complete."""
     observation, info = env.reset(seed=seed, options={NEW_BATCH: True})
     is_scalar = isinstance(env, gym.Env)

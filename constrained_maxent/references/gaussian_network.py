@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedPolicy, UnsupportedSpace
-from constrained_maxent.types import FloatArray
+from constrained_maxent.types import FloatArray, check_seed
 
 # PyTorch, and policies that are made of it, are imported where they are used: references are known without them.
 
@@ -236,7 +236,7 @@ def clone(
         raise InvalidData(f"Actions have shape {actions.shape[1:]}, those of {action_space} {action_space.shape}.")
     if (actions < action_space.low - 1e-6).any() or (actions > action_space.high + 1e-6).any():
         raise InvalidData(f"Recorded actions lie outside {action_space}: clip them to what the environment did.")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(check_seed("seed", seed))
     rows = observations.reshape(len(observations), -1)
     box = gym.spaces.Box(-np.inf, np.inf, rows.shape[1:])
     with torch.random.fork_rng(devices=[]):

@@ -25,9 +25,10 @@ from constrained_maxent.runs.recorder import exact_evaluation
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.runs.training import load_agent, load_config
+from constrained_maxent.seeds import derived_reset_seed
 from constrained_maxent.spaces import Environment, as_rows, single_spaces
 from constrained_maxent.tracker import find_tracker
-from constrained_maxent.types import FloatArray, check_count
+from constrained_maxent.types import FloatArray, check_seed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -105,7 +106,7 @@ def roll_out(
     with closing(make_environment(env_id, replace(fresh, num_envs=n_episodes))) as env:
         n_steps = bare.horizon or math.ceil((seconds or UNLIMITED_EPISODE) / timestep)
         inner, rng = below_tracker(env, agent), np.random.default_rng(seed)
-        observations, infos = inner.reset(seed=seed)
+        observations, infos = inner.reset(seed=derived_reset_seed(inner, seed, 0))
         states, actions = [infos["state"]], []
         running = np.ones((n_episodes, 1), dtype=bool)
         for _ in range(n_steps):
@@ -290,7 +291,7 @@ def record_video(
     """
     from constrained_maxent.reporting.video import MujocoFrames, film, number_of_frames, open_frames, write_video
 
-    check_count("seed", seed, least=0)
+    seed = check_seed("seed", seed)
     n_frames = number_of_frames(seconds, fps)
     target = folder.video_path if path is None else path
     env_id, settings = load_config(folder)
@@ -320,7 +321,7 @@ def _own_images(
     with closing(make_environment(env_id, alone)) as env:
         bare = below_tracker(env, agent)
         rng = np.random.default_rng(seed)
-        observations, _ = bare.reset(seed=seed)
+        observations, _ = bare.reset(seed=derived_reset_seed(bare, seed, 0))
         steps_per_second = float(bare.metadata.get("render_fps") or fps)
         image, step = _image(bare), 0
         for frame in range(n_frames):
