@@ -12,6 +12,9 @@ import numpy as np
 
 from constrained_maxent.spaces import Environment
 
+EVALUATION, REFERENCE, PICTURE = 1, 2, 3
+"""What is not training says so at the end of its place: evaluated by the seed of the training, it starts elsewhere."""
+
 
 def derived_seed(*place: int) -> int:
     """The seed of one place in a run, such as (seed of the run, iteration); in 32 bits, which every generator takes."""
@@ -19,10 +22,10 @@ def derived_seed(*place: int) -> int:
 
 
 def derived_reset_seed(env: Environment, *place: int) -> int | list[int]:
-    """What ``reset(seed=)`` of an environment takes at a place in a run: a seed for each copy where copies have their own.
+    """What ``reset(seed=)`` of an environment takes at a place: a list for copies that have generators of their own.
 
-    Of a single number Gymnasium's vector environments make neighboring seeds. Those whose copies draw from one generator
-    take a single one.
+    Of a single number Gymnasium's vector environments would make neighboring seeds. Where all copies draw from one
+    generator, and for a scalar environment, it is a single one.
     """
     bare: Any = env.unwrapped
     if isinstance(bare, (gym.vector.SyncVectorEnv, gym.vector.AsyncVectorEnv)) or getattr(

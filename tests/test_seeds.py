@@ -60,6 +60,8 @@ def test_evaluations_of_neighboring_seeds_share_no_environment_seed(noted):
     neighbors = np.abs(np.subtract.outer(first, second))
     assert neighbors.min() > 16
     assert first == seeds_of_evaluation(noted, 0)
+    training = {derived_seed(0, iteration) for iteration in range(100)}
+    assert not training & {*first}
 
 
 @pytest.mark.fault

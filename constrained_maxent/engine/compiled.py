@@ -46,9 +46,9 @@ def outermost(make: Callable[[str], Function]) -> Function:
 
 
 class _Cache(FunctionCache):  # type: ignore[misc]  # Numba has no types
-    """Numba's cache, but for the errors: what cannot be read is compiled, and what cannot be written is used all the same.
+    """Numba's cache without its errors: files may be damaged or another user's, and the disk may be full.
 
-    Files may be damaged or another user's, and the disk may be full.
+    What cannot be read is compiled, and what cannot be written is used all the same.
     """
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:

@@ -14,7 +14,7 @@ from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.evaluation.state_measures import StateEvaluation, StateMeasures, evaluate_states, measures_of
 from constrained_maxent.evaluation.statistics import CostStatistics, Estimate, bootstrap_mean, cost_statistics
 from constrained_maxent.functionals import Functional
-from constrained_maxent.seeds import derived_reset_seed
+from constrained_maxent.seeds import EVALUATION, derived_reset_seed
 from constrained_maxent.spaces import Environment, single_spaces
 from constrained_maxent.tracker import NEW_BATCH, Tracker, find_tracker
 from constrained_maxent.types import Batch, Measure, Points, Trajectory, check_count, check_seed
@@ -161,7 +161,7 @@ def _roll_out(env: Environment, tracker: Tracker, agent: Predictor, n_episodes: 
     collector = Collector(env)
     trajectories: list[Trajectory] = []
     while len(trajectories) < n_episodes:
-        batch_seed = derived_reset_seed(env, seed, len(trajectories))
+        batch_seed = derived_reset_seed(env, seed, len(trajectories), EVALUATION)
         if isinstance(policy, Actor):
             collector.restart(seed=batch_seed)
             collector.collect(policy, rng)

@@ -11,7 +11,7 @@ import numpy as np
 from constrained_maxent.errors import InvalidData, InvalidSetting
 from constrained_maxent.occupancy import Scale, Weighting
 from constrained_maxent.references.policies import ReferencePolicy
-from constrained_maxent.seeds import derived_seed
+from constrained_maxent.seeds import REFERENCE, derived_seed
 from constrained_maxent.spaces import as_row
 from constrained_maxent.types import Batch, FloatArray, Trajectory, check_count, check_seed
 from constrained_maxent.wrappers.layers import VOID
@@ -65,7 +65,7 @@ def roll_out(
     trajectories: list[Trajectory] = []
     returns: list[float] = []
     # Not the seed itself: environment and policy would draw the same numbers.
-    first = derived_seed(seed, 0)
+    first = derived_seed(seed, 0, REFERENCE)
     for episode in range(_MOST_VOID * n_episodes):
         trajectory, earned = _episode(policy, env, rng, weighting, state, seed=first if episode == 0 else None)
         if trajectory is not None:

@@ -25,7 +25,7 @@ from constrained_maxent.runs.recorder import exact_evaluation
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.runs.training import load_agent, load_config
-from constrained_maxent.seeds import derived_reset_seed
+from constrained_maxent.seeds import PICTURE, derived_reset_seed
 from constrained_maxent.spaces import Environment, as_rows, single_spaces
 from constrained_maxent.tracker import find_tracker
 from constrained_maxent.types import FloatArray, check_seed
@@ -106,7 +106,7 @@ def roll_out(
     with closing(make_environment(env_id, replace(fresh, num_envs=n_episodes))) as env:
         n_steps = bare.horizon or math.ceil((seconds or UNLIMITED_EPISODE) / timestep)
         inner, rng = below_tracker(env, agent), np.random.default_rng(seed)
-        observations, infos = inner.reset(seed=derived_reset_seed(inner, seed, 0))
+        observations, infos = inner.reset(seed=derived_reset_seed(inner, seed, 0, PICTURE))
         states, actions = [infos["state"]], []
         running = np.ones((n_episodes, 1), dtype=bool)
         for _ in range(n_steps):
@@ -321,7 +321,7 @@ def _own_images(
     with closing(make_environment(env_id, alone)) as env:
         bare = below_tracker(env, agent)
         rng = np.random.default_rng(seed)
-        observations, _ = bare.reset(seed=derived_reset_seed(bare, seed, 0))
+        observations, _ = bare.reset(seed=derived_reset_seed(bare, seed, 0, PICTURE))
         steps_per_second = float(bare.metadata.get("render_fps") or fps)
         image, step = _image(bare), 0
         for frame in range(n_frames):
