@@ -21,7 +21,7 @@ def derived_seed(*place: int) -> int:
     return int(np.random.SeedSequence(place).generate_state(1)[0])
 
 
-def derived_reset_seed(env: Environment, *place: int) -> int | list[int]:
+def derived_reset_seed(env: Environment, *place: int) -> Any:
     """What ``reset(seed=)`` of an environment takes at a place: a list for copies that have generators of their own.
 
     Of a single number Gymnasium's vector environments would make neighboring seeds. Where all copies draw from one

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from constrained_maxent.agents import checkpoints
 from constrained_maxent.agents.critic import Critic
 from constrained_maxent.agents.policies import CategoricalMLP, Policy, TabularSoftmax, is_table, make_policy
+from constrained_maxent.agents.pytorch import device_named, threads_for, usual_numbers
 from constrained_maxent.agents.reports import IterationReport, Progress
 from constrained_maxent.agents.returns import advantages_and_returns, standardized
 from constrained_maxent.agents.rollouts import Collector, Rollout
@@ -98,7 +99,11 @@ class PGP:
         suggestions = self._tracker.suggestions if is_usual else {}
         self.hyperparameters = complete(settings, suggestions, is_table=table)
         chosen = self.hyperparameters
-        with torch.random.fork_rng(devices=[]):
+        try:
+            device = device_named(settings.device)
+        except ValueError as error:
+            raise InvalidSetting(f"device={settings.device!r} cannot be used here ({error}): take 'cpu'.") from error
+        with usual_numbers(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             policy = make_policy(
                 *spaces,
@@ -106,14 +111,10 @@ class PGP:
                 hidden_sizes=chosen.hidden_sizes,
                 normalize=chosen.normalize_observations,
             )
-            critic = Critic(spaces[0], chosen) if chosen.baseline == "critic" else None
-        try:
-            self.learner = policy.to(settings.device)
-            self.critic = None if critic is None else critic.to(settings.device)
-        except (RuntimeError, AssertionError) as error:
-            raise InvalidSetting(f"device={settings.device!r} cannot be used here ({error}): take 'cpu'.") from error
-        self._average = PolicyAverage(self.learner, chosen.averaging) if chosen.averaging > 0.0 else None
-        self.optimizer = self._make_optimizer()
+            self.critic = Critic(spaces[0], chosen).to(device) if chosen.baseline == "critic" else None
+            self.learner = policy.to(device)
+            self._average = PolicyAverage(self.learner, chosen.averaging) if chosen.averaging > 0.0 else None
+            self.optimizer = self._make_optimizer()
 
     @property
     def policy(self) -> Policy:
@@ -187,7 +188,9 @@ class PGP:
         self._goes_on = False
         objective = self._tracker.problem.objective
         label = "objective" if objective is None else objective.label.split(" (")[0]
-        with Progress(math.ceil(amount), label=label, enabled=progress_bar) as progress:
+        modules = [module for module in (self.learner, self.critic) if module is not None]
+        n_parameters = sum(parameter.numel() for module in modules for parameter in module.parameters())
+        with threads_for(n_parameters), Progress(math.ceil(amount), label=label, enabled=progress_bar) as progress:
             while done < amount:
                 report = self._iterate()
                 done = (self.timesteps if iterations is None else self.iteration) - begun
@@ -212,7 +215,8 @@ class PGP:
         self._goes_on = not rollout.report.whole_episodes
         self.timesteps += rollout.n_steps
         self.iteration += 1
-        gradient_norm, critic_loss = self._update(rollout) if len(rollout.rows) else (0.0, None)
+        with usual_numbers():
+            gradient_norm, critic_loss = self._update(rollout) if len(rollout.rows) else (0.0, None)
         report = rollout.report
         return IterationReport(
             iteration=self.iteration,

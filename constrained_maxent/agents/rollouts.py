@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -92,7 +92,7 @@ class Collector:
         self._log_probs: FloatArray
         self._scalar_episode_is_over = False
 
-    def restart(self, *, seed: int | Sequence[int]) -> None:
+    def restart(self, *, seed: Any) -> None:
         """Begin a new batch at the start of episodes; ``seed`` is what ``reset`` of the environment takes."""
         observation, _ = self.env.reset(seed=seed, options={NEW_BATCH: True})
         self._generation = self.tracker.generation

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 import numba
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]  # what Numba itself is built on
-from numba.core.caching import FunctionCache
+from numba.core import caching
 from numba.extending import intrinsic
 
 from constrained_maxent.errors import InvalidSetting
@@ -45,7 +45,10 @@ def outermost(make: Callable[[str], Function]) -> Function:
     return cast(Function, compiled)
 
 
-class _Cache(FunctionCache):  # type: ignore[misc]  # Numba has no types
+_FunctionCache: Any = caching.FunctionCache  # Numba has no types
+
+
+class _Cache(_FunctionCache):  # type: ignore[misc]
     """Numba's cache without its errors: files may be damaged or another user's, and the disk may be full.
 
     What cannot be read is compiled, and what cannot be written is used all the same.

@@ -229,6 +229,7 @@ def clone(
     import torch
 
     from constrained_maxent.agents.policies import GaussianMLP
+    from constrained_maxent.agents.pytorch import usual_numbers
 
     if not isinstance(action_space, gym.spaces.Box):
         raise UnsupportedSpace(f"Behavior cloning fits a Gaussian: it needs actions in a Box, not {action_space}.")
@@ -239,18 +240,18 @@ def clone(
     rng = np.random.default_rng(check_seed("seed", seed))
     rows = observations.reshape(len(observations), -1)
     box = gym.spaces.Box(-np.inf, np.inf, rows.shape[1:])
-    with torch.random.fork_rng(devices=[]):
+    with usual_numbers(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         policy = GaussianMLP(box, action_space, hidden_sizes, normalize=True)
-    policy.observe(rows)
-    raw = policy.squashing.to_reals(actions)
-    optimizer = torch.optim.Adam(policy.parameters())
-    for step in range(n_steps):
-        for group in optimizer.param_groups:  # down to a tenth, so that the last minibatches do not show
-            group["lr"] = _LEARNING_RATE * (1.0 - 0.9 * step / n_steps)
-        chosen = rng.integers(len(rows), size=min(_BATCH_SIZE, len(rows)))
-        loss = -policy.log_prob(rows[chosen], raw[chosen]).mean()
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
+        policy.observe(rows)
+        raw = policy.squashing.to_reals(actions)
+        optimizer = torch.optim.Adam(policy.parameters())
+        for step in range(n_steps):
+            for group in optimizer.param_groups:  # down to a tenth, so that the last minibatches do not show
+                group["lr"] = _LEARNING_RATE * (1.0 - 0.9 * step / n_steps)
+            chosen = rng.integers(len(rows), size=min(_BATCH_SIZE, len(rows)))
+            loss = -policy.log_prob(rows[chosen], raw[chosen]).mean()
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
     return GaussianNetwork.from_policy(policy)

@@ -73,6 +73,8 @@ class TrainSettings:
     """Iterations between evaluations: exact ones where the environment is finite and known, or of continuous states."""
     checkpoint_every: int = 1000
     """Iterations between checkpoints."""
+    checkpoint_minutes: float = 5.0
+    """Minutes after which the next iteration that ends is a checkpoint too, however few there are."""
 
     def __post_init__(self) -> None:
         # NumPy's whole numbers are no plain data.
@@ -80,6 +82,8 @@ class TrainSettings:
         for name in ("iterations", "num_envs", "log_every", "evaluate_every", "checkpoint_every"):
             if (value := getattr(self, name)) is not None or name not in ("iterations", "num_envs"):
                 object.__setattr__(self, name, check_count(name.replace("_", "-"), value))
+        if not (is_number(self.checkpoint_minutes) and self.checkpoint_minutes >= 0.0):
+            raise InvalidSetting(f"checkpoint-minutes={self.checkpoint_minutes!r} must be a number of at least 0.")
         for name in ("beta", "limit", "discount", "memory"):
             if (value := getattr(self, name)) is not None and not is_number(value):
                 raise InvalidSetting(f"{name}={value!r} must be a number.")

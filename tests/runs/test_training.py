@@ -24,7 +24,8 @@ from constrained_maxent.errors import (
 from constrained_maxent.evaluation import ExactProblem
 from constrained_maxent.occupancy import Gaussians, Mixture
 from constrained_maxent.references import Reference
-from constrained_maxent.runs.recorder import Recorder, stop_on_request
+from constrained_maxent.runs.interrupts import stop_on_request
+from constrained_maxent.runs.recorder import Recorder
 from constrained_maxent.runs.run_folder import RunFolder, default_folder
 from constrained_maxent.runs.training import load_config, resume, train
 from constrained_maxent.tracker import find_tracker
