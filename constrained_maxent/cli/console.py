@@ -12,8 +12,7 @@ from types import FrameType
 from rich.console import Console
 from rich.table import Column, Table
 
-INTERRUPTED = 130
-"""Exit code of a process that Ctrl-C ended, as shells have it; also where SIGTERM asked for the same."""
+from constrained_maxent.startup import INTERRUPTED as INTERRUPTED
 
 console = Console()
 errors = Console(stderr=True)

@@ -56,7 +56,13 @@ class Train:
 
     def run(self, given: frozenset[str]) -> int:
         result = self._train() if self.resume is None else self._resume(RunFolder(self.resume), given)
-        _print_result(result, runs.draw_run(result.folder))
+        _print_result(result)
+        try:
+            figures = runs.draw_run(result.folder)
+        except ImportError as error:  # the training is done all the same
+            figures = []
+            console.print(f"No figures: {error}.", markup=False, highlight=False, soft_wrap=True)
+        print_paths(result.folder.summary_path, *figures)
         if not result.interrupted:
             return 0
         console.print(f"Interrupted. To go on: cmaxent train --resume {result.folder.path}", soft_wrap=True)
@@ -81,7 +87,7 @@ class Train:
         return runs.resume(folder, iterations=iterations, extend=self.extend, progress_bar=not self.quiet)
 
 
-def _print_result(result: runs.Result, figures: list[Path]) -> None:
+def _print_result(result: runs.Result) -> None:
     summary = result.summary
     columns: dict[str, Mapping[str, Any]] = {"last batch": summary["estimate"]}
     if summary["exact"] is not None:
@@ -104,4 +110,3 @@ def _print_result(result: runs.Result, figures: list[Path]) -> None:
         )
     if result.no_certificate is not None:
         console.print(f"No certificate. {result.no_certificate}", markup=False, highlight=False)
-    print_paths(result.folder.summary_path, *figures)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained_maxent.agents import PGP
+from constrained_maxent.atomic import replacing
 from constrained_maxent.errors import InvalidRun, UnsupportedPolicy
 from constrained_maxent.evaluation import exact_problem
 from constrained_maxent.evaluation.exact import with_dynamics
@@ -62,7 +63,8 @@ def draw_run(folder: RunFolder) -> list[Path]:
             figures[folder.occupancy_figure_path] = occupancy
         figures |= _pictures(folder, env_id, settings, agent)
     for path, figure in figures.items():
-        figure.savefig(path)
+        with replacing(path) as temporary:
+            figure.savefig(temporary)
     return list(figures)
 
 
