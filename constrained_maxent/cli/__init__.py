@@ -137,7 +137,7 @@ def missing(error: ImportError) -> str:
     package = (error.name or "").partition(".")[0]
     extra = {"polars": "[studies]", "stable_baselines3": "[sb3]"}.get(package, "")
     ours = {*map(_import_name, requires("constrained-maxent") or ())}
-    remedy = f'run `pip install "constrained-maxent{extra}"`' if package in ours else "install it"
+    remedy = f'run `pip install "constrained-maxent{extra}"`' if extra or package in ours else "install it"
     return f"{package or 'A package'} is needed, and cannot be imported ({error}): {remedy}."
 
 
