@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, Protocol
 import numpy as np
 import torch
 
+from constrained_maxent.agents.pytorch import usual_numbers
 from constrained_maxent.atomic import replacing
 from constrained_maxent.errors import CheckpointMismatch, DamagedCheckpoint, InvalidSetting
 from constrained_maxent.spaces import Environment, single_spaces
@@ -62,18 +63,21 @@ def save(path: str | PathLike[str], agent: Stateful, *, arguments: Mapping[str, 
         temporary.write_bytes(written.getbuffer())
 
 
+@usual_numbers()
 def snapshot(agent: Stateful) -> dict[str, Any]:
     """What agent and tracker know now, copied: where ``put_back`` goes back to, out of the midst of an iteration."""
     copied: dict[str, Any] = _copied({"state": agent.state_dict(), "tracker": find_tracker(agent.env).state_dict()})
     return copied
 
 
+@usual_numbers()
 def put_back(taken: Mapping[str, Any], agent: Stateful) -> None:
     """Make agent and tracker what they were when the snapshot was taken."""
     agent.load_state_dict(taken["state"])
     find_tracker(agent.env).load_state_dict(taken["tracker"])
 
 
+@usual_numbers()
 def read(path: str | PathLike[str], env: Environment, kind: str) -> dict[str, Any]:
     """The content of a checkpoint: the ``arguments`` that it was saved with, and what ``restore`` takes.
 
@@ -111,6 +115,7 @@ def read(path: str | PathLike[str], env: Environment, kind: str) -> dict[str, An
     return content
 
 
+@usual_numbers()
 def restore(path: str | PathLike[str], content: Mapping[str, Any], agent: Stateful) -> None:
     """Put the content of a checkpoint into an agent of the same class, and into its environment's tracker.
 
