@@ -56,14 +56,14 @@ class RunFolder:
     def held(self) -> Iterator[Lock]:
         """The folder, made if need be, for this process alone, and without what a killed one left half written.
 
-        At the end it is removed if it was made here and is empty.
+        At the end what was made here is removed where it is empty.
 
         Raises:
             FolderInUse: another process writes into it.
             InvalidRun: it cannot be there.
         """
         require_folder(self.path)
-        is_new = not self.path.exists()
+        made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
         self.path.mkdir(parents=True, exist_ok=True)
         try:
             with Lock(self.path / LOCK) as lock:
@@ -73,9 +73,9 @@ class RunFolder:
                     remove_leftovers(self.path / name)
                 yield lock
         finally:
-            if is_new:
-                with suppress(OSError):  # it holds something: a run had begun
-                    self.path.rmdir()
+            with suppress(OSError):  # one holds something: a run had begun
+                for folder in made:
+                    folder.rmdir()
 
     def create(self, *, overwrite: bool = False) -> None:
         """Make the folder, or see that it can be taken. A run that is in it stays until ``clear``.
