@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import time
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import suppress
 from typing import Any
 
 from constrained_maxent.agents import PGP, IterationReport
@@ -76,9 +76,10 @@ class Recorder:
         self._saved = time.monotonic()
 
     def close(self) -> None:
-        """Flush and close the files."""
-        with closing(self._events), naming(self._folder.metrics_path):
-            self._file.close()
+        """Close the files. What could not be written into them has been told when it was to be."""
+        for file in (self._file, self._events):
+            with suppress(OSError):
+                file.close()
 
 
 def exact_evaluation(problem: ExactProblem | None, agent: PGP) -> ExactEvaluation | None:

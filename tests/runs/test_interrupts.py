@@ -1,5 +1,6 @@
 """Interrupts and errors in the midst of an iteration: it ends soon, and what was finished is not lost."""
 
+import csv
 import errno
 import signal
 import threading
@@ -13,6 +14,7 @@ import torch
 from constrained_maxent.errors import FolderInUse, InvalidRun
 from constrained_maxent.runs import interrupts as interrupts_module
 from constrained_maxent.runs.interrupts import stop_on_request
+from constrained_maxent.runs.recorder import Recorder
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.training import resume, train
 
@@ -152,6 +154,25 @@ def test_a_full_disk(whole, walk, run, tmp_path, monkeypatch):
     walk()
     resume(folder)
     assert same_run(whole, folder)
+
+
+def test_a_full_disk_under_the_metrics(walk, run, tmp_path, monkeypatch):
+    # The file of the metrics is replaced by one that is always full; a real disk shows the same.
+    record = Recorder.record
+
+    def on_a_full_disk(self, agent, report):
+        if report.iteration == 8:
+            self._file.close()
+            self._file = open("/dev/full", "w")  # noqa: SIM115
+            self._metrics.writer = csv.writer(self._file)
+        record(self, agent, report)
+
+    monkeypatch.setattr(Recorder, "record", on_a_full_disk)
+    with pytest.raises(OSError, match=r"No space left on device: '.*metrics.csv'") as raised:
+        run("full", "Walk-v0", num_envs=2)
+    (note,) = raised.value.__notes__
+    assert "there is an earlier checkpoint" in note
+    assert torch.load(tmp_path / "full" / "checkpoint.pt", weights_only=True)["state"]["iteration"] == 5
 
 
 def test_another_process_took_the_folder_over(walk, run, tmp_path, monkeypatch):
