@@ -28,7 +28,7 @@ class Recorder:
         since: iteration that this run began, or went on, from.
 
     Attributes:
-        last: objective and constraint values of the last batch.
+        last: objective and constraint values of the last estimate, and of the last batch alone.
     """
 
     def __init__(
@@ -58,7 +58,12 @@ class Recorder:
         is_due = time.monotonic() - self._saved >= 60.0 * settings.checkpoint_minutes
         if not is_last and (is_due or report.iteration % settings.checkpoint_every == 0):
             self.checkpoint(agent)
-        self.last = {"objective": report.objective, "constraints": dict(report.constraints)}
+        self.last = {
+            "objective": report.objective,
+            "constraints": dict(report.constraints),
+            "objective_fresh": report.objective_fresh,
+            "constraints_fresh": dict(report.constraints_fresh),
+        }
 
     def _write(self, row: Mapping[str, float | int | None]) -> None:
         with naming(self._folder.metrics_path):
@@ -93,6 +98,8 @@ def columns(agent: PGP) -> list[str]:
     return [
         *("iteration", "timesteps", "objective", "penalty", "gradient_norm", "critic_loss"),
         *(f"constraint_{name}" for name in names),
+        "objective_fresh",
+        *(f"constraint_{name}_fresh" for name in names),
         *(f"multiplier_{name}" for name in names),
         "exact_objective",
         *(f"exact_constraint_{name}" for name in names),
@@ -163,5 +170,7 @@ def _row(report: IterationReport) -> dict[str, float | int | None]:
         "gradient_norm": report.gradient_norm,
         "critic_loss": report.critic_loss,
         **{f"constraint_{name}": value for name, value in report.constraints.items()},
+        "objective_fresh": report.objective_fresh,
+        **{f"constraint_{name}_fresh": value for name, value in report.constraints_fresh.items()},
         **{f"multiplier_{name}": value for name, value in report.multipliers.items()},
     }
