@@ -38,6 +38,8 @@ COLUMNS = [
     "gradient_norm",
     "critic_loss",
     "constraint_cost",
+    "objective_fresh",
+    "constraint_cost_fresh",
     "multiplier_cost",
     "exact_objective",
     "exact_constraint_cost",
