@@ -69,11 +69,13 @@ class Certify:
         summary = folder.read_summary()
         with closing(runs.make_environment(env_id, settings)) as env:
             agent = runs.load_agent(folder, env)
-            problem = cmx.evaluation.exact_problem(env)
+            problem, reason = cmx.evaluation.exact_problem(env)
         if problem is None or not agent.is_tabular:
+            needed = "That takes a tabular policy, and an environment whose dynamics and costs are known."
+            raise InvalidRun(f"{folder.path} cannot be certified. {reason or needed}")
+        if (reason := runs.contradiction(folder)) is not None:
             raise InvalidRun(
-                f"{folder.path} cannot be certified: that takes a tabular policy, and an environment whose dynamics "
-                "and costs are known."
+                f"{folder.path} cannot be certified: the environment does something else than it publishes. {reason}"
             )
         found = problem.certify(agent.policy_table())
         folder.write_json(folder.summary_path, {**summary, "certificate": found.to_json()})
@@ -152,11 +154,11 @@ def _several(paths: tuple[Path, ...], found: list[runs.RunEvaluation]) -> Table:
 
 
 def _notes(found: runs.RunEvaluation) -> list[str]:
-    """What the figures of states are measured in and by."""
+    """Why there are no exact values, where one might expect some; what figures of states are measured in and by."""
     states = found.rollouts.states
+    notes = [] if found.no_exact is None else [f"{found.env_id}: no exact values. {found.no_exact}"]
     if states is None:
-        return []
-    notes = []
+        return notes
     if states.units:
         notes.append(f"{found.env_id}: the state entropy is that of a density per {'·'.join(states.units)}.")
     if states.coverage is not None:

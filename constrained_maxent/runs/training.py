@@ -152,7 +152,8 @@ def _run(
     env_id: str, settings: TrainSettings, folder: RunFolder, agent: PGP, begin: Callable[[], None], progress_bar: bool
 ) -> Result:
     """Train on; ``begin`` prepares the folder once the first iteration is over, and nothing is written before."""
-    problem, without_cost = exact_problem(agent.env), lacks_cost(env_id, settings, agent.env)
+    problem, no_exact = exact_problem(agent.env)
+    without_cost = lacks_cost(env_id, settings, agent.env)
     iterations, since = _iterations(settings), agent.iteration
     begun, steps_before = time.perf_counter(), agent.timesteps
     recorder: Recorder | None = None
@@ -174,6 +175,8 @@ def _run(
         agent.learn(iterations=iterations - since, callback=record, progress_bar=progress_bar)
         assert recorder is not None, "there is at least one iteration to do"
         recorder.checkpoint(agent)
+    if recorder.contradiction is not None:
+        problem, no_exact = None, recorder.contradiction
     seconds = time.perf_counter() - begun
     interrupted = agent.iteration < iterations
     summary = {
@@ -186,6 +189,7 @@ def _run(
         "steps_per_second": round((agent.timesteps - steps_before) / seconds, 1),
         "estimate": recorder.last,
         "exact": exact_json(exact_evaluation(problem, agent)),
+        "no_exact": no_exact,
         "uniform_policy": exact_json(problem.evaluate_uniform()) if problem is not None else None,
         "certificate": None,
         "versions": {
@@ -197,6 +201,8 @@ def _run(
     folder.write_json(folder.summary_path, summary)
     # Last: whatever happens to the convex solver, the run has its summary.
     certificate, no_certificate = _certify(problem, agent)
+    if no_exact is not None and agent.is_tabular:
+        no_certificate = f"Nor are there exact values: {no_exact}"
     if certificate is not None:
         summary["certificate"] = certificate.to_json()
         folder.write_json(folder.summary_path, summary)
