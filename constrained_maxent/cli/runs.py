@@ -13,7 +13,7 @@ from rich.table import Table
 
 import constrained_maxent as cmx
 from constrained_maxent import runs
-from constrained_maxent.cli.console import console, figures_table, number, objective_label, print_paths
+from constrained_maxent.cli.console import console, digits, figures_table, number, objective_label, print_paths
 from constrained_maxent.errors import InvalidRun, InvalidSetting
 from constrained_maxent.runs.run_folder import RunFolder
 
@@ -84,7 +84,7 @@ class Certify:
         table.add_row("optimum" + (", time-dependent" if found.is_time_dependent else ""), number(found.optimum))
         table.add_row("gap", number(found.gap))
         for name, violation in found.constraints.items():
-            table.add_row(f"{name} - limit", number(violation))
+            table.add_row(f"{name} - limit", number(violation, digits(problem.constraints[name].limit)))
             table.add_row(f"multiplier of {name}", number(found.multipliers[name]))
         table.add_row("(ε, ε)-optimal for ε =", number(found.epsilon))
         table.add_row("no policy is above", number(found.dual_bound))

@@ -73,7 +73,7 @@ class Witness:
                 i = int(surprise.argmax())
                 return (
                     f"{claim.what(i)} {claim.k[i]:.0f} times of {claim.n[i]:.0f}, which has a probability of "
-                    f"{max(float(claim.p[i]), 0.0):.3g} each time."
+                    f"{min(max(float(claim.p[i]), 0.0), 1.0):.10g} each time."
                 )
         return self._costs(columns, level)
 

@@ -81,7 +81,7 @@ def solve(
         if best is None and not clash and problem.penalties:
             steepest = max(penalty.beta for penalty in problem.penalties.values())
             raise InvalidSetting(
-                f"The solver found no optimum with beta={steepest:g}. So steep a penalty is as good as the constraint "
+                f"The solver found no optimum with beta={steepest!r}. So steep a penalty is as good as the constraint "
                 "itself: solve without it, or with a smaller beta."
             )
         if best is None or clash:
