@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import gymnasium as gym
@@ -13,16 +13,19 @@ import gymnasium as gym
 from constrained_maxent.errors import ContradictedDynamics, InvalidSetting
 from constrained_maxent.evaluation import (
     ExactEvaluation,
+    LimitVerdict,
     RolloutEvaluation,
     StateMeasures,
     evaluate_rollouts,
     exact_problem,
 )
+from constrained_maxent.evaluation.limits import judge_exactly
 from constrained_maxent.runs.environments import VectorEnv, make_environment
 from constrained_maxent.runs.recorder import exact_evaluation
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.runs.training import exact_json, load_agent, load_config
+from constrained_maxent.tracker import find_tracker
 
 EPISODES = 20
 """Episodes where observations are continuous, if nothing is said."""
@@ -45,6 +48,7 @@ class RunEvaluation:
         rollouts: what was measured in them.
         exact: exact values, where environment and policy are finite and known.
         no_exact: why there are none, where an environment publishes its dynamics.
+        limits: whether each limit is kept: exactly, where that is known.
     """
 
     env_id: str
@@ -53,6 +57,7 @@ class RunEvaluation:
     rollouts: RolloutEvaluation
     exact: ExactEvaluation | None
     no_exact: str | None
+    limits: tuple[LimitVerdict, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, as in ``evaluation.json``."""
@@ -63,6 +68,7 @@ class RunEvaluation:
             "rollouts": self.rollouts.to_json(),
             "exact": exact_json(self.exact),
             "no_exact": self.no_exact,
+            "limits": [asdict(verdict) for verdict in self.limits],
         }
 
 
@@ -97,7 +103,9 @@ def evaluate(
         if rollouts.contradiction is not None:
             problem, no_exact = None, rollouts.contradiction
         exact = exact_evaluation(problem, agent)
-    evaluation = RunEvaluation(env_id, agent.iteration, seed, rollouts, exact, no_exact)
+        constraints = find_tracker(env).problem.constraints
+    limits = rollouts.limits if exact is None else judge_exactly(constraints, exact)
+    evaluation = RunEvaluation(env_id, agent.iteration, seed, rollouts, exact, no_exact, limits)
     folder.write_json(folder.evaluation_path, evaluation.to_json())
     return evaluation
 
@@ -105,13 +113,17 @@ def evaluate(
 def contradiction(folder: RunFolder) -> str | None:
     """What in some fresh episodes of a run's last policy its environment's published dynamics do not explain.
 
+    Nothing, where episodes need not end or batches are not of whole ones.
+
     Raises:
         InvalidRun, DamagedCheckpoint, CheckpointMismatch: the folder holds no run that can be evaluated.
     """
     env_id, settings = load_config(folder)
     with closing(make_evaluation_environment(env_id, settings, FINITE_EPISODES)) as env, warnings.catch_warnings():
         warnings.simplefilter("ignore", ContradictedDynamics)  # it is what is asked
-        agent = load_agent(folder, env)
+        agent, tracker = load_agent(folder, env), find_tracker(env)
+        if tracker.weighting.horizon is None or not tracker.whole_episodes:
+            return None
         return evaluate_rollouts(env, agent, n_episodes=FINITE_EPISODES, seed=SEED).contradiction
 
 
