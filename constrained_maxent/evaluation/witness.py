@@ -3,7 +3,8 @@ r"""Holds steps against the dynamics and costs that an environment publishes: wh
 Whatever was done before, the next state of a pair (s, a), its end, the first state and the action of a state are drawn
 anew each time, so how often each outcome came is a sum of coin flips. By Chernoff's bound *k* of *N* have a probability
 of at most :math:`2 e^{-N\,\mathrm{kl}(k/N\,\|\,p)}`; costs, which have a range, are bounded by Freedman's inequality.
-Both hold for any number of steps, however rare what is counted: few episodes make no false alarm.
+Both hold for any number of steps, however rare what is counted: few episodes make no false alarm. The level is that of
+all outcomes that could come and of all numbers of steps together, since both are up to chance.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from scipy.special import rel_entr
 from constrained_maxent.evaluation.exact import ExactProblem
 from constrained_maxent.types import Batch, FloatArray, IntArray
 
-_LEVEL = 1e-7  # probability of a false alarm, of all that is held against the model together
+_LEVEL = 1e-5  # probability of a false alarm, of all that is held against the model together
 _ROUNDING = 1e-12  # probabilities are known as well as this
 _ENDED, _UNKNOWN = -1, -2  # what came next, where it is no state that an action was taken in
 
@@ -66,7 +67,9 @@ class Witness:
             return None
         columns = {name: np.concatenate(values) for name, values in self._columns.items()}
         claims = self._claims(columns["pair"], columns["outcome"], columns["first"], policy)
-        level = math.log(2.0 * (sum(len(claim.k) for claim in claims) + len(self.problem.cost_tables)) / _LEVEL)
+        mdp = self.problem.mdp
+        n_claims = mdp.transition.nnz + 2 * mdp.transition.shape[0] + mdp.n_states + len(self.problem.cost_tables)
+        level = math.log(2.0 * n_claims * self.n_steps / _LEVEL)
         for claim in claims:
             surprise = _surprise(claim.k, claim.n, claim.p)
             if surprise.max(initial=0.0) > level:
@@ -163,4 +166,6 @@ def _surprise(k: FloatArray | IntArray, n: FloatArray | IntArray, p: FloatArray)
     """N · kl(k/N ‖ p) of each count [nats]."""
     p, share = np.clip(p, _ROUNDING, 1.0 - _ROUNDING), k / np.maximum(n, 1)
     surprise: FloatArray = n * (rel_entr(share, p) + rel_entr(1.0 - share, 1.0 - p))
+    # What cannot be is one too many.
+    surprise[((p <= _ROUNDING) & (k > 0)) | ((p >= 1.0 - _ROUNDING) & (k < n))] = math.inf
     return surprise

@@ -61,7 +61,7 @@ def stack(make: Any, n: int = 20) -> Any:
         ({"slips": 0.1}, "came next in state"),
         ({"slips": 0.3, "slippery": True}, "came next in state"),
         ({"start": 5}, "State 5 came first 100 times of 100, which has a probability of 0 "),
-        ({"fee": 0.5}, "The cost 'cost' was .* per step where its table says"),
+        ({"fee": 2.0}, "The cost 'cost' was .* per step where its table says"),
         ({"hurry": 0.05}, "The episode ended in state"),
     ],
 )
