@@ -68,6 +68,10 @@ class InvalidMDP(InvalidData):
     """Transition probabilities, start distribution or policy are not what a Markov decision process needs."""
 
 
+class UnknownProcess(InvalidMDP):
+    """The dynamics that an environment publishes are not, or need not be, those of what is stepped."""
+
+
 class DamagedCheckpoint(ConstrainedMaxentError, RuntimeError):
     """A checkpoint file cannot be read: truncated, corrupt, or not a checkpoint."""
 
@@ -110,3 +114,7 @@ class UnplannedRun(UserWarning):
 
 class RedundantObservation(UserWarning):
     """Coordinates of an observation depend on each other, so that it has no density; a warning."""
+
+
+class ContradictedDynamics(UserWarning):
+    """Episodes contradict the dynamics or costs that their environment publishes; a warning."""

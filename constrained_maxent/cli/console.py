@@ -23,6 +23,17 @@ def number(value: float | None, digits: int = 4) -> str:
     return "" if value is None or math.isnan(value) else f"{value:z.{digits}f}"
 
 
+def exactly(value: float) -> str:
+    """A number as it was given: none of its digits is rounded away."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(float(value))
+
+
+def digits(limit: float) -> int:
+    """Decimals of a figure that is held against a limit: at least three of the limit's own."""
+    return 4 if limit == 0.0 else max(4, 2 - math.floor(math.log10(abs(limit))))
+
+
 def figures_table(title: str, first: str, *headings: str) -> Table:
     """A table of a column of words and columns of figures."""
     return Table(Column(first, no_wrap=True), *(Column(heading, justify="right") for heading in headings), title=title)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rich.markup import escape
 from rich.table import Table
 
-from constrained_maxent.cli.console import console, figures_table, number, objective_label, print_paths
+from constrained_maxent.cli.console import console, digits, exactly, figures_table, number, objective_label, print_paths
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.evaluation import ExactProblem
 from constrained_maxent.occupancy import Scale
@@ -73,8 +73,8 @@ class Solve:
             raise InvalidSetting(f"{self.problem.env_id} is not a lake with a map: leave out --figure.")
         best = problem.optimum()
         solutions = {"without constraints": problem.optimum(constrained=False), "with constraints": best}
-        solutions |= {f"penalized, β = {beta:g}": problem.optimum(beta=beta) for beta in self.betas}
-        title = f"{self.problem.env_id}, {problem.scale}, discount {problem.mdp.discount:g}"
+        solutions |= {f"penalized, β = {exactly(beta)}": problem.optimum(beta=beta) for beta in self.betas}
+        title = f"{self.problem.env_id}, {problem.scale}, discount {exactly(problem.mdp.discount)}"
         names = list(problem.constraints)
         headings = [
             objective_label(self.problem.objective),
@@ -85,9 +85,9 @@ class Solve:
         for label, solution in solutions.items():
             values = problem.values(solution.occupancy)
             table.add_row(
-                label,
+                label if solution.status == "optimal" else f"{label} ({solution.status})",
                 number(solution.value),
-                *(number(values[name]) for name in names),
+                *(number(values[name], digits(problem.constraints[name].limit)) for name in names),
                 *(number(solution.multipliers.get(name), 5) for name in names),
                 f"{max(solution.gap, 0.0):.1e}",
                 f"{solution.seconds:.2f}",
@@ -149,7 +149,9 @@ class Plan:
         )
         (multiplier,) = problem.optimum().multipliers.values()
         figures = theory.plan(constants, self.epsilon, multiplier)
-        table = Table("", "worst case", "practice", "meaning", title=f"{self.problem.env_id}, ε = {self.epsilon:g}")
+        table = Table(
+            "", "worst case", "practice", "meaning", title=f"{self.problem.env_id}, ε = {exactly(self.epsilon)}"
+        )
         for row in figures.to_rows():
             table.add_row(row.symbol, f"{row.value:.4g}", PRACTICE.get(row.symbol, ""), escape(row.meaning))
         console.print(table)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import gymnasium as gym
 import numpy as np
 
 from constrained_maxent.agents.rollouts import Actor, Collector
-from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.errors import ContradictedDynamics, InvalidSetting
+from constrained_maxent.evaluation.exact import exact_problem
 from constrained_maxent.evaluation.limits import LimitVerdict, verdicts
 from constrained_maxent.evaluation.state_measures import StateEvaluation, StateMeasures, evaluate_states, measures_of
 from constrained_maxent.evaluation.statistics import (
@@ -20,10 +22,11 @@ from constrained_maxent.evaluation.statistics import (
     cost_statistics,
     estimate_of,
 )
+from constrained_maxent.evaluation.witness import Witness
 from constrained_maxent.seeds import EVALUATION, derived_reset_seed
 from constrained_maxent.spaces import Environment, single_spaces
 from constrained_maxent.tracker import NEW_BATCH, Tracker, find_tracker
-from constrained_maxent.types import Batch, Trajectory, check_count, check_seed
+from constrained_maxent.types import Batch, FloatArray, Trajectory, check_count, check_seed
 from constrained_maxent.wrappers.layers import STATE_SPACE
 
 
@@ -41,6 +44,8 @@ class RolloutEvaluation:
         states: in continuous spaces: entropy, coverage, events.
         n_episodes: how many there were.
         label: what tables call the objective.
+        contradiction: what in the episodes the published dynamics and costs, or the policy's own table, do not
+            explain, where the environment is finite and publishes them: exact values are then of another process.
     """
 
     objective: Estimate | None
@@ -51,6 +56,7 @@ class RolloutEvaluation:
     states: StateEvaluation | None
     n_episodes: int
     label: str
+    contradiction: str | None = None
 
     def figures(self) -> dict[str, Estimate]:
         """Everything measured, by the names that tables have."""
@@ -85,6 +91,18 @@ class Predictor(Protocol):
         """Actions for one observation or, in a vector environment, for a batch of them; and what is ignored here."""
 
 
+@runtime_checkable
+class HasTable(Protocol):
+    """An agent whose policy may be a table, as that of ``PGP``."""
+
+    @property
+    def is_tabular(self) -> bool:
+        """Whether it is one."""
+
+    def policy_table(self) -> FloatArray:
+        """π(a|s), ``(n_states, n_actions)``."""
+
+
 def evaluate_rollouts(
     env: Environment, agent: Predictor, *, n_episodes: int, seed: int, measures: StateMeasures | None = None
 ) -> RolloutEvaluation:
@@ -100,6 +118,9 @@ def evaluate_rollouts(
         n_episodes: at least so many episodes, in whole batches.
         seed: of environment, draws and intervals, and of the actions of ``PGP``; other agents draw theirs as they do.
         measures: what to measure of continuous states; by default what ``STATE_MEASURES`` has for the environment's id.
+
+    Where the environment publishes its dynamics, the episodes are held against them, and the warning
+    ``ContradictedDynamics`` says what does not agree.
 
     Raises:
         InvalidSetting: fewer than one episode, a negative seed, batches of steps, nothing that can predict, or measures
@@ -129,6 +150,14 @@ def evaluate_rollouts(
     elif measures is not None:
         raise InvalidSetting(f"measures= are those of continuous states; observations here are {observation_space}.")
     objective = problem.objective
+    contradiction = _contradiction(env, agent, batch)
+    if contradiction is not None:
+        warnings.warn(
+            f"{contradiction} Exact values and certificates are of the dynamics that the environment publishes, and it "
+            "does something else.",
+            ContradictedDynamics,
+            stacklevel=2,
+        )
     constraints = {
         name: estimate_of(constraint.functional, measure, batch, points, seed=seed)
         for name, constraint in problem.constraints.items()
@@ -142,7 +171,19 @@ def evaluate_rollouts(
         states=states,
         n_episodes=len(batch),
         label="objective" if objective is None else objective.label,
+        contradiction=contradiction,
     )
+
+
+def _contradiction(env: Environment, agent: Predictor, batch: Batch) -> str | None:
+    """What the published process does not explain of the episodes, or of the policy of an agent with a table."""
+    exact, _ = exact_problem(env)
+    if exact is None:
+        return None
+    witness = Witness(exact)
+    witness.see(batch)
+    table = agent.policy_table() if isinstance(agent, HasTable) and agent.is_tabular else None
+    return witness.contradiction(table)
 
 
 def _roll_out(env: Environment, tracker: Tracker, agent: Predictor, n_episodes: int, seed: int) -> list[Trajectory]:

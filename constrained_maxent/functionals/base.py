@@ -259,7 +259,7 @@ class Combination(Functional):
                 raise InvalidSetting(f"The factor {weight!r} of {type(part).__name__} must be a finite number.")
             if part.limit != 0.0:
                 raise InvalidSetting(
-                    f"limit={part.limit:g} of {type(part).__name__}: the limit belongs to the constraint, not to parts "
+                    f"limit={part.limit!r} of {type(part).__name__}: the limit belongs to the constraint, not to parts "
                     "of a sum. Give it to the wrapper, ConvexConstraint(env, F + G, limit=...), or to "
                     "(F + G).with_limit(...)."
                 )

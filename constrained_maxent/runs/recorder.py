@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import csv
 import time
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 from constrained_maxent.agents import PGP, IterationReport
 from constrained_maxent.atomic import naming
+from constrained_maxent.errors import ContradictedDynamics
 from constrained_maxent.evaluation import ExactEvaluation, ExactProblem
 from constrained_maxent.evaluation.state_measures import evaluate_states, measures_of
+from constrained_maxent.evaluation.witness import Witness
 from constrained_maxent.functionals import Functional
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
@@ -29,6 +32,8 @@ class Recorder:
 
     Attributes:
         last: objective and constraint values of the last estimate, and of the last batch alone.
+        problem: for exact evaluation; ``None`` where that is impossible, or since batches contradicted it.
+        contradiction: what in the batches the published dynamics do not explain.
     """
 
     def __init__(
@@ -38,7 +43,11 @@ class Recorder:
         from torch.utils.tensorboard import SummaryWriter
 
         self.last: dict[str, Any] = {}
-        self._folder, self._settings, self._problem = folder, settings, problem
+        self.problem = problem
+        self.contradiction: str | None = None
+        self._witness = None if problem is None else Witness(problem)
+        self._checked = 0  # steps
+        self._folder, self._settings = folder, settings
         self._file = folder.metrics_path.open("a", newline="", encoding="utf-8")
         self._metrics = csv.DictWriter(self._file, columns(agent), extrasaction="ignore", lineterminator="\n")
         if not folder.metrics_path.stat().st_size:
@@ -53,7 +62,9 @@ class Recorder:
         is_last = report.iteration == settings.iterations
         evaluate = is_last or report.iteration % settings.evaluate_every == 0
         if evaluate or report.iteration % settings.log_every == 0:
-            measured = _exact(exact_evaluation(self._problem, agent)) | _states(agent) if evaluate else {}
+            if evaluate:
+                self._check(agent, is_last=is_last)
+            measured = _exact(exact_evaluation(self.problem, agent)) | _states(agent) if evaluate else {}
             self._write(_row(report) | measured)
         is_due = time.monotonic() - self._saved >= 60.0 * settings.checkpoint_minutes
         if not is_last and (is_due or report.iteration % settings.checkpoint_every == 0):
@@ -64,6 +75,26 @@ class Recorder:
             "objective_fresh": report.objective_fresh,
             "constraints_fresh": dict(report.constraints_fresh),
         }
+
+    def _check(self, agent: PGP, *, is_last: bool) -> None:
+        """Hold the last batch, and those of the evaluations before it, against what the environment publishes."""
+        batch = find_tracker(agent.env).last_batch
+        if self._witness is None or self.problem is None or batch is None:
+            return
+        self._witness.see(batch)
+        # All steps are looked through each time: so only where they have doubled.
+        if not is_last and self._witness.n_steps < 2 * self._checked:
+            return
+        self._checked = self._witness.n_steps
+        self.contradiction = self._witness.contradiction()
+        if self.contradiction is not None:
+            self.problem = None
+            warnings.warn(
+                f"{self.contradiction} The environment does something else than it publishes: exact values and a "
+                "certificate are left out.",
+                ContradictedDynamics,
+                stacklevel=2,
+            )
 
     def _write(self, row: Mapping[str, float | int | None]) -> None:
         with naming(self._folder.metrics_path):
