@@ -100,9 +100,25 @@ class InvalidRun(ConstrainedMaxentError, ValueError):
     """A run folder lacks what is asked of it, or holds something else."""
 
 
+class InsufficientMemory(ConstrainedMaxentError, MemoryError):
+    """What is asked for needs more memory than there is."""
+
+
 class UnplannedRun(UserWarning):
     """Schedules run over the progress of a run whose end nobody has announced; a warning."""
 
 
 class RedundantObservation(UserWarning):
     """Coordinates of an observation depend on each other, so that it has no density; a warning."""
+
+
+class HorizonMismatch(UserWarning):
+    """Episodes are cut before the horizon, so that λ̂ has less mass than the problem means; a warning."""
+
+
+class EndlessEpisode(UserWarning):
+    """An episode goes on where its steps count for nothing any more; a warning."""
+
+
+class IntegerCosts(UserWarning):
+    """Costs of vector copies arrive as whole numbers, to which Gymnasium may have cut them; a warning."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +22,7 @@ from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.spaces import single_spaces
 from constrained_maxent.tracker import LogProb, Pairing, Tracker, find_tracker
 from constrained_maxent.types import check_count
+from constrained_maxent.wrappers.length_watch import LengthWatch
 from constrained_maxent.wrappers.observed import StateSource, check_source
 
 VOID = "physics_error"
@@ -123,16 +123,20 @@ class Tracking:
         check_source(state)
         observations, actions = single_spaces(env)
         bound = estimator_from_config(config).bind(observations if state is None else STATE_SPACE, actions)
+        found = find_horizon(env)
+        weighting = Weighting(discount, found if horizon is None else horizon, scale)
+        # Copies that are out of step by design have first episodes that are cut short.
+        staggered = getattr(env.unwrapped, "staggered_starts", False) is True
         self.tracker = Tracker(
             bound,
-            Weighting(discount, find_horizon(env) if horizon is None else horizon, scale),
+            weighting,
             pairing=pairing,
             whole_episodes=steps_per_batch is None,
+            staggered=staggered,
             policy_log_prob=policy_log_prob,
             suggestions=suggestions,
         )
-        horizon = self.tracker.weighting.horizon
-        self._horizon: float = math.inf if horizon is None else horizon
+        self._lengths_seen = LengthWatch(weighting, found, is_given=horizon is not None, staggered=staggered)
         self._source = state
         self._episodes_per_batch = episodes_per_batch
         self._steps_per_batch = steps_per_batch
@@ -151,9 +155,6 @@ class Tracking:
                 "log_prob is known of some steps of this batch only: stay in tracker.acting(log_prob=...) for "
                 "whole batches, or begin a new one by reset(options={'new_batch': True})."
             )
-
-    def _runs_past_horizon(self) -> InvalidSetting:
-        return InvalidSetting(f"An episode runs past horizon={self._horizon}: give TrackOccupancy the true horizon=.")
 
 
 def _check_batch_size(

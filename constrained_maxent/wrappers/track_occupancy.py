@@ -10,12 +10,13 @@ from typing import Any, SupportsFloat
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from constrained_maxent.errors import NonFiniteValue
+from constrained_maxent.errors import InvalidData
 from constrained_maxent.spaces import as_row
 from constrained_maxent.tracker import NEW_BATCH
-from constrained_maxent.types import Batch, require_finite
+from constrained_maxent.types import Batch
 from constrained_maxent.wrappers.layers import VOID, ScalarLayer, Tracking
-from constrained_maxent.wrappers.observed import observed_cost, state_of
+from constrained_maxent.wrappers.observed import as_number, observed_cost, require_usable, state_of
+from constrained_maxent.wrappers.replies import checked_reset, copied_info, five, flag
 
 
 class TrackOccupancy(Tracking, ScalarLayer):
@@ -101,17 +102,19 @@ class TrackOccupancy(Tracking, ScalarLayer):
         self._has_functions = any(map(callable, tracker.sources.values()))
         options = dict(options or {})
         new_batch = bool(options.pop(NEW_BATCH, False))
-        observation, reset_info = self.env.reset(seed=seed, options=options or None)
-        self._needs_reset = True
-        self._observe(observation, reset_info)
-        info = dict(reset_info)
+        was_under_way, self._needs_reset = not self._needs_reset, True
+        observation, info = checked_reset(self.env.reset(seed=seed, options=options or None))
+        self._observe(observation, info)
         self._add_rewards(info, dict.fromkeys(tracker.problem.term_names, 0.0), is_ready=False)
         if new_batch:
             self._forget_batch()
             tracker.restart_batch()
-        elif self._fragment:
-            self._end_trajectory(terminated=False, truncated=True)
-            self._close_if_complete(info)
+        else:
+            if was_under_way and self._time:
+                self._lengths_seen.ended(0, self._time, "reset")
+            if self._fragment:
+                self._end_trajectory(terminated=False, truncated=True)
+                self._close_if_complete(info)
         self._time = 0
         self._needs_reset = False
         return observation, info
@@ -122,20 +125,22 @@ class TrackOccupancy(Tracking, ScalarLayer):
             raise ResetNeeded("Call reset() before step(): no episode is under way.")
         # Layers below may change an action in place.
         taken = action if isinstance(action, (int, np.integer)) else deepcopy(action)
-        observation, reward, terminated, truncated, step_info = self.env.step(action)
         self._needs_reset = True  # until the step has proved sound
-        done = bool(terminated or truncated)
-        info = dict(step_info)
         try:
+            observation, reward, terminated, truncated, step_info = five(self.env.step(action))
+            is_terminal, is_cut = flag("terminated", terminated), flag("truncated", truncated)
+            done = is_terminal or is_cut
+            info = copied_info(step_info)
             self._record(taken, observation, reward, info, done)
-        except Exception:
+        except BaseException:  # an interrupt as well: nobody knows whether the environment took the step
             self._drop_fragment()
             raise
         if done and info.get(VOID):
             self._drop_fragment()
             info["pseudo_reward_ready"] = False
         elif done:
-            self._end_trajectory(bool(terminated), bool(truncated))
+            self._end_trajectory(is_terminal, is_cut)
+            self._lengths_seen.ended(0, self._time, "terminated" if is_terminal else "truncated")
         self._close_if_complete(info)
         self._needs_reset = done
         return observation, reward, terminated, truncated, info
@@ -146,22 +151,25 @@ class TrackOccupancy(Tracking, ScalarLayer):
         """Keep what the next action will be taken on; after an episode's last step there is none."""
         self._observation_row = self._checked_row(observation)
         if self._source is not None and not is_last:
-            self._state = state_of(self._source, observation, info)
+            state, before = state_of(self._source, observation, info), self._state
+            if before is not None and len(state) != len(before):
+                raise InvalidData(f"A state has {len(state)} coordinates, before it had {len(before)}.")
+            self._state = state
         # Only cost functions see observations as they are; environments may reuse their buffers.
         self._observation = deepcopy(observation) if self._has_functions else None
 
     def _checked_row(self, observation: Any) -> Any:
         row = as_row(self.env.observation_space, observation)
         if not isinstance(row, int):
-            require_finite("The observation", row)
+            require_usable("The observation", row)
         return row
 
     def _record(self, action: Any, observation: Any, reward: SupportsFloat, info: dict[str, Any], done: bool) -> None:
         tracker = self.tracker
-        if self._time >= self._horizon:
-            raise self._runs_past_horizon()
-        if not math.isfinite(reward):
-            raise NonFiniteValue(f"The environment returned the reward {reward}.")
+        if self._time >= self._lengths_seen.limit:
+            self._lengths_seen.reached()
+        if not isinstance(reward, float) or not math.isfinite(reward):
+            as_number("The environment's reward", reward)
         observed = {
             key: observed_cost(source, self._observation, action, observation, reward, info)
             for key, source in tracker.sources.items()
@@ -254,6 +262,8 @@ class TrackOccupancy(Tracking, ScalarLayer):
 
     def _close_batch(self) -> dict[str, Any]:
         batch = self._batch()
+        if self._steps_per_batch is not None:
+            self._lengths_seen.closed(batch)
         report = self.tracker.close(
             batch,
             n_first=self._n_first,
@@ -272,7 +282,7 @@ class TrackOccupancy(Tracking, ScalarLayer):
         terminated, truncated = np.array(self._ends).T
         episodes = None
         if self._steps_per_batch is not None:
-            episodes = self.tracker.count_episodes(starts, lengths, terminated | truncated)
+            episodes = self.tracker.episode_count.of(starts, lengths, terminated | truncated)
         return Batch(
             observations=np.array(self._observations),
             actions=np.array(self._actions),

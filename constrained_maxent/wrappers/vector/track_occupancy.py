@@ -11,13 +11,14 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector.utils import iterate
 from numpy.typing import NDArray
 
-from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
+from constrained_maxent.errors import InvalidData, InvalidSetting
 from constrained_maxent.functionals.base import OWN_REWARD
 from constrained_maxent.spaces import as_row, as_rows
 from constrained_maxent.tracker import NEW_BATCH, Report
 from constrained_maxent.types import Batch, FloatArray, require_finite
 from constrained_maxent.wrappers.layers import VOID, Tracking, VectorLayer
-from constrained_maxent.wrappers.observed import observed_cost, reported_costs, states_of
+from constrained_maxent.wrappers.observed import observed_cost, reported_costs, require_usable, states_of
+from constrained_maxent.wrappers.replies import checked_reset, copied_info, five, flags
 from constrained_maxent.wrappers.vector.autoreset import Autoreset
 from constrained_maxent.wrappers.vector.recorder import Columns, VectorRecorder, join
 
@@ -102,9 +103,8 @@ class TrackOccupancy(Tracking, VectorLayer):
         is_stale = self._generation != self.tracker.generation
         if (self._rows is None or is_stale) and not mask.all():
             raise ResetNeeded("Call reset() without a reset_mask first, and after an error.")
-        observations, reset_infos = self.env.reset(seed=seed, options=options or None)
-        infos = dict(reset_infos)
         self._rows = None  # until the observations have proved sound
+        observations, infos = checked_reset(self.env.reset(seed=seed, options=options or None))
         rows = self._checked_rows(observations)
         states = self._states_after(observations, infos, mask)
         if new_batch or is_stale:
@@ -113,6 +113,8 @@ class TrackOccupancy(Tracking, VectorLayer):
             self._first_half = None
             self.tracker.restart_batch()
         recorder = self._recorder
+        for i in np.flatnonzero(mask & recorder.active & (recorder.time > 0)).tolist():
+            self._lengths_seen.ended(i, int(recorder.time[i]), "reset")
         # An episode of no steps is none; the others end here.
         recorder.drop(mask & (recorder.time == 0))
         recorder.end(mask, np.zeros(self.num_envs, dtype=bool))
@@ -130,11 +132,13 @@ class TrackOccupancy(Tracking, VectorLayer):
         # Layers below may change the actions in place.
         taken = deepcopy(actions) if self._observations is not None else None
         action_rows = as_rows(self.single_action_space, actions)
-        observations, rewards, terminated, truncated, step_infos = self.env.step(actions)
-        infos = dict(step_infos)
         try:
-            self._record(taken, action_rows, observations, rewards, terminated, truncated, infos)
-        except Exception:
+            observations, rewards, terminated, truncated, step_infos = five(self.env.step(actions))
+            infos = copied_info(step_infos)
+            is_terminal = flags("terminated", terminated, self.num_envs)
+            is_cut = flags("truncated", truncated, self.num_envs)
+            self._record(taken, action_rows, observations, rewards, is_terminal, is_cut, infos)
+        except BaseException:  # an interrupt as well: nobody knows whether the environment took the step
             self._recorder.drop(np.ones(self.num_envs, dtype=bool))
             self._rows = None
             raise
@@ -144,8 +148,20 @@ class TrackOccupancy(Tracking, VectorLayer):
 
     def _checked_rows(self, observations: Any) -> NDArray[Any]:
         rows = as_rows(self.single_observation_space, observations)
-        require_finite("The observations", rows)
+        if len(rows) != self.num_envs:
+            raise InvalidData(f"There are {len(rows)} observations of {self.num_envs} sub-environments.")
+        require_usable("The observations", rows)
         return rows
+
+    def _checked_rewards(self, rewards: Any) -> FloatArray:
+        try:
+            array = np.array(rewards, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidData(f"Rewards must be one number per sub-environment, got {rewards!r}.") from error
+        if array.shape != (self.num_envs,):
+            raise InvalidData(f"Rewards must be of shape ({self.num_envs},), got shape {array.shape}.")
+        require_finite("The environment's rewards", array)
+        return array
 
     def _states_after(self, observations: Any, infos: Any, fresh: NDArray[np.bool_]) -> FloatArray | None:
         """The states that the next actions will be taken in: new ones where the mask says so, else as they were."""
@@ -174,17 +190,16 @@ class TrackOccupancy(Tracking, VectorLayer):
         action_rows: Any,
         observations: Any,
         rewards: Any,
-        terminated: Any,
-        truncated: Any,
+        terminated: NDArray[np.bool_],
+        truncated: NDArray[np.bool_],
         infos: Any,
     ) -> None:
         recorder, tracker = self._recorder, self.tracker
         active = recorder.active
-        if (recorder.time[active] >= self._horizon).any():
-            raise self._runs_past_horizon()
-        if not np.isfinite(rewards).all():
-            raise NonFiniteValue("The environment returned a reward that is not finite.")
-        done = np.logical_or(terminated, truncated) & active
+        if (recorder.time[active] >= self._lengths_seen.limit).any():
+            self._lengths_seen.reached()
+        rewards = self._checked_rewards(rewards)
+        done = (terminated | truncated) & active
         finals = self._autoreset.final_observations(infos, done)
         observed = self._observed(actions, observations, finals, rewards, infos, active=active, done=done)
         assert self._rows is not None
@@ -195,7 +210,7 @@ class TrackOccupancy(Tracking, VectorLayer):
         parts = self._live_parts(self._rows, action_rows, observed, log_probs)
         rows = self._checked_rows(observations)
         for final in finals.values():
-            require_finite("The observation", np.asarray(as_row(self.single_observation_space, final)))
+            require_usable("The observation", np.asarray(as_row(self.single_observation_space, final)))
         starting = self._autoreset.starting(active, done)
         next_states = self._states_after(observations, infos, starting | (active & ~done))
         void = self._void(done, infos)
@@ -209,8 +224,10 @@ class TrackOccupancy(Tracking, VectorLayer):
             columns["log_prob"] = log_probs
         recorder.record(columns | {_column(key): values for key, values in observed.items()})
         tracker.timesteps += recorder.num_envs  # as agents count them
+        for i in np.flatnonzero(done & ~void).tolist():
+            self._lengths_seen.ended(i, int(recorder.time[i]), "terminated" if terminated[i] else "truncated")
         recorder.drop(void)
-        recorder.end(done, np.asarray(terminated, dtype=bool))
+        recorder.end(done, terminated)
         self._observe(observations, rows, next_states)
         recorder.start(starting)
         self._close_if_complete(infos)
@@ -234,7 +251,8 @@ class TrackOccupancy(Tracking, VectorLayer):
                 for reports, mask in self._autoreset.reports(infos, active, done):
                     observed[key][mask] = reported_costs(source, reports, mask)
             elif source is OWN_REWARD:
-                observed[key][active] = np.asarray(rewards, dtype=np.float64)[active]
+                require_usable("The environment's reward", rewards)
+                observed[key][active] = rewards[active]
         if functions := {key: source for key, source in sources.items() if callable(source)}:
             before = list(iterate(self.observation_space, self._observations))
             after = list(iterate(self.observation_space, observations))
@@ -334,8 +352,11 @@ class TrackOccupancy(Tracking, VectorLayer):
         parts = [columns] if self._first_half is None else [self._first_half, columns]
         self._first_half = None
         columns, first, n_first = join(parts)
+        batch = self._batch(columns, first)
+        if self._steps_per_batch is not None:
+            self._lengths_seen.closed(batch)
         return self.tracker.close(
-            self._batch(columns, first),
+            batch,
             n_first=n_first,
             sub_environments=columns["env"][first].tolist(),
             started_ago=(self._recorder.calls - 1 - columns["call"][first]).tolist(),
@@ -346,7 +367,7 @@ class TrackOccupancy(Tracking, VectorLayer):
         terminated, truncated = columns["terminated"][first], columns["truncated"][first]
         episodes = None
         if self._steps_per_batch is not None:
-            episodes = self.tracker.count_episodes(starts, lengths, terminated | truncated)
+            episodes = self.tracker.episode_count.of(starts, lengths, terminated | truncated)
         return Batch(
             observations=columns["observation"],
             actions=columns["action"],
