@@ -120,5 +120,5 @@ class EndlessEpisode(UserWarning):
     """An episode goes on where its steps count for nothing any more; a warning."""
 
 
-class IntegerCosts(UserWarning):
-    """Costs of vector copies arrive as whole numbers, to which Gymnasium may have cut them; a warning."""
+class IntegerInfo(UserWarning):
+    """Costs or states of vector copies arrive as whole numbers, to which Gymnasium may have cut them; a warning."""

@@ -23,6 +23,8 @@ Environment = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]
 
 _LARGEST = 2**62
 
+_SMALL = 256  # numbers of an observation that is no picture
+
 
 def single_spaces(env: Environment) -> tuple[gym.Space[Any], gym.Space[Any]]:
     """Observation and action space of one (sub-)environment.
@@ -145,6 +147,19 @@ def as_rows(space: gym.Space[Any], values: Any) -> NDArray[Any]:
     return rows.reshape(len(rows), -1)
 
 
+def kept_rows(space: gym.Space[Any], rows: NDArray[Any], *, are_needed: bool) -> NDArray[Any]:
+    """Rows of observations ``(n, ...)`` as they are stored where no functional looks at them.
+
+    Those of a ``Box`` of many numbers, pictures for example, take the integers that the space has, an eighth of the
+    memory; or nothing at all, ``(n, 0)``, if no density needs them either.
+    """
+    if not isinstance(space, gym.spaces.Box) or math.prod(space.shape) <= _SMALL:
+        return rows
+    if not are_needed:
+        return np.empty((len(rows), 0))
+    return rows.astype(space.dtype) if np.issubdtype(space.dtype, np.integer) else rows
+
+
 def is_single(space: gym.Space[Any], value: Any) -> bool:
     """Whether a value is one element of the space, and not a batch of them, to judge by its shape."""
     if isinstance(space, gym.spaces.Tuple):
@@ -210,7 +225,7 @@ def _shaped(space: gym.Space[Any], array: FloatArray, shape: tuple[int, ...]) ->
     return array.reshape(shape)
 
 
-def _parts(space: gym.spaces.Tuple, value: Any) -> list[tuple[gym.Space[Any], Any]]:
+def _parts(space: gym.spaces.Tuple[Any], value: Any) -> list[tuple[gym.Space[Any], Any]]:
     if not isinstance(value, (tuple, list, np.ndarray)) or len(value) != len(space.spaces):
         raise InvalidData(f"An element of {space} has {len(space.spaces)} components, got {value!r}.")
     return list(zip(space.spaces, value, strict=True))

@@ -223,6 +223,13 @@ class Tracker:
                 "densities are compared over one state, so give both the same periodic=."
             )
 
+    @property
+    def sees_places(self) -> bool:
+        """Whether objective or a constraint look at the observations of the places where they are asked."""
+        constraints = [constraint.functional for constraint in self.problem.constraints.values()]
+        objective = [] if self.problem.objective is None else [self.problem.objective]
+        return any(functional.sees_places for functional in objective + constraints)
+
     def seal(self) -> None:
         """The environment is in use: nothing more can be declared."""
         self._is_open = False
@@ -535,7 +542,7 @@ def find_tracker(env: object) -> Tracker:
         if isinstance(tracker, Tracker):
             return tracker
         inner = getattr(layer, "__dict__", {}).get("env")
-        if inner is None and _copies_have_trackers(layer):
+        if inner is None and copies_have_trackers(layer):
             raise MissingTracker(
                 f"Every copy in {env} has an occupancy estimate of its own, and no agent can follow many. Wrap the "
                 "vector environment instead: wrappers.constrain(gym.make_vec(...)); for the ids of this package, leave "
@@ -548,9 +555,9 @@ def find_tracker(env: object) -> Tracker:
     )
 
 
-def _copies_have_trackers(layer: Any) -> bool:
+def copies_have_trackers(env: Any) -> bool:
     """Whether the copies that a vector environment manages are stacks with trackers, as far as can be seen here."""
-    copies = getattr(layer, "envs", None) or []
+    copies = getattr(getattr(env, "unwrapped", env), "envs", None) or []
     for copy in copies:
         try:
             find_tracker(copy)

@@ -16,7 +16,6 @@ from constrained_maxent.spaces import Environment, as_row, as_rows, from_row, si
 from constrained_maxent.tracker import NEW_BATCH, Report, find_tracker
 from constrained_maxent.types import FloatArray, IntArray
 
-
 _NEGLIGIBLE = 0.01  # share of an episode's mass
 
 

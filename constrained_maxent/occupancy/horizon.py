@@ -9,7 +9,6 @@ import gymnasium as gym
 
 from constrained_maxent.types import is_number
 
-
 _REPEATS = {
     "RepeatAction": "num_repeats",
     "MaxAndSkipObservation": "_skip",
@@ -51,7 +50,7 @@ def find_horizon(env: gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]) -
     return horizon
 
 
-def _least(*limits: object) -> int | None:
+def _least(*limits: Any) -> int | None:
     """The least of those that are numbers of steps; what else an environment calls its horizon is none."""
     return min((int(limit) for limit in limits if is_number(limit) and limit >= 1 and limit % 1 == 0), default=None)
 

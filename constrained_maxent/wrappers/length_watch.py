@@ -16,7 +16,7 @@ End = Literal["terminated", "truncated", "reset"]
 _NEGLIGIBLE = 0.01  # share of an episode's mass that may be missing without a word
 _FADED = 1e-6
 _LONG = 10_000  # steps
-_TOO_OFTEN = 4  # episodes in a row
+_SEVERAL = 3  # episodes that do not end alike by chance
 
 
 class LengthWatch:
@@ -37,14 +37,14 @@ class LengthWatch:
         if is_given and found is not None and weighting.horizon is not None and found < weighting.horizon:
             warnings.warn(
                 f"horizon={weighting.horizon} is given, but a time limit of the environment ends its episodes after "
-                f"{found} steps: they have only {1 - weighting.share_after(found):.2g} of the mass of a full one. Leave "
+                f"{found} steps: they have {1 - weighting.share_after(found):.2g} of the mass of a full one. Leave "
                 "horizon= out, or give the true one.",
                 HorizonMismatch,
                 stacklevel=5,
             )
         self._has_warned = self._has_warned_of_endless = False
-        # How long the latest episodes of each copy were, and what cut them, while it is the same.
-        self._cut: dict[int, list[tuple[int, End]]] = {}
+        # Of each copy: its longest episode, and whether a reset ended one that long.
+        self._longest: dict[int, tuple[int, bool]] = {}
         discount = weighting.discount
         self.limit: float = math.inf
         if weighting.horizon is not None:
@@ -68,31 +68,44 @@ class LengthWatch:
     def ended(self, copy: int, time: int, how: End) -> None:
         """An episode of a copy ended after so many steps.
 
-        What the environment truncates contradicts at once a horizon that was found. Resets from above, and truncations
-        before a horizon that the user gave, are the user's right, but not if all episodes of a copy end so.
+        One that the environment truncates contradicts a horizon that was found. Resets from above are the user's right,
+        but not if it is always after the same time.
         """
         if self._has_warned:
             return
-        if how == "terminated" or time >= self.limit or self._weighting.share_after(time) < _NEGLIGIBLE:
-            self._cut.pop(copy, None)
+        longest, was_reset = self._longest.get(copy, (0, False))
+        if time > longest:  # nothing cuts episodes after a time if one was longer
+            longest, was_reset = time, False
+        self._longest[copy] = longest, was_reset
+        if how == "terminated" or not self._is_early(time):
             return
-        if how == "truncated" and self._staggered:
-            return
-        cuts = self._cut.get(copy, [])
-        cuts = self._cut[copy] = [*(cuts if cuts and cuts[-1][1] == how else ()), (time, how)]
-        if how == "truncated" and not self._is_given:
-            self._warn_of_cut(time, f"The environment truncated an episode after {time} steps")
-        elif cuts[-2:-1] == cuts[-1:] or (how == "reset" and len(cuts) == _TOO_OFTEN):
-            who = "the environment" if how == "truncated" else "reset(), so by something above TrackOccupancy"
-            self._warn_of_cut(time, f"Episode after episode is cut by {who}, the last one after {time} steps")
+        if how == "truncated":
+            if not (self._is_given or self._staggered):
+                self._warn_of_cut(time, f"The environment truncated an episode after {time} steps")
+        elif time == longest:
+            self._longest[copy] = longest, True
+            if was_reset:
+                self._warn_of_cut(
+                    time,
+                    f"Again an episode is ended by reset() after {time} steps, so by something above TrackOccupancy",
+                )
 
     def closed(self, batch: Batch) -> None:
-        """A batch of fragments is complete."""
+        """A batch is complete. Truncations before a horizon that was given are meant, but not if all are the same."""
+        ages = batch.starts + batch.lengths
+        cut = ages[batch.truncated]
+        if self._is_given and not self._has_warned and len(cut) >= _SEVERAL and not self._staggered:
+            time = int(ages.max())
+            if cut.min() == time and not batch.terminated.any() and self._is_early(time):
+                self._warn_of_cut(time, f"All episodes of a batch were truncated after {time} steps")
         if self._weighting.horizon is None and not self._has_warned_of_endless:
-            times = self._weighting.weights(batch.starts)
-            if times.max() < _NEGLIGIBLE * self._weighting.constant:
+            weights = self._weighting.weights(batch.starts)
+            if weights.max() < _NEGLIGIBLE * self._weighting.constant:
                 begun = int(batch.starts.min())
                 self._warn_of_endless(f"All episodes of a batch had begun at least {begun} steps before it")
+
+    def _is_early(self, time: int) -> bool:
+        return time < self.limit and self._weighting.share_after(time) >= _NEGLIGIBLE
 
     def _warn_of_cut(self, time: int, what: str) -> None:
         self._has_warned = True
@@ -101,8 +114,9 @@ class LengthWatch:
         origin = "given as horizon=" if self._is_given else "found"
         if weighting.horizon is None and not self._is_given:
             origin = "as no time limit was found"
+        mass = 1.0 - weighting.share_after(time)
         warnings.warn(
-            f"{what}, but the horizon is {horizon} ({origin}): such an episode has {1 - weighting.share_after(time):.2g} "
+            f"{what}, but the horizon is {horizon} ({origin}): such an episode has {mass:.2g} "
             "of the mass of a full one, and costs and entropies are smaller by as much. If this is where episodes end, "
             f"give TrackOccupancy horizon={time}, and put a TimeLimit, or what repeats actions, below it. If episodes "
             "may end early like this, all is well: filter this warning, HorizonMismatch.",

@@ -51,6 +51,16 @@ def copied_info(info: Any) -> dict[str, Any]:
     return dict(info)
 
 
+def with_pseudo_reward(info: Any) -> dict[str, Any]:
+    """A copy of an info that has passed through layers above ``TrackOccupancy``. Raises InvalidData: none is left."""
+    if isinstance(info, Mapping) and "pseudo_reward" in info:
+        return dict(info)
+    raise InvalidData(
+        "A layer between TrackOccupancy and PseudoReward has taken info['pseudo_reward'] away, as DictInfoToList does: "
+        "put it above PseudoReward."
+    )
+
+
 def flag(name: str, value: Any) -> bool:
     """A truth value, given as such, as 0 or 1, or as an array of one of these. Raises InvalidData: something else."""
     if value is True or value is False:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, SupportsFloat
 
+import gymnasium as gym
 import numpy as np
 from gymnasium.error import ResetNeeded
 
@@ -95,7 +96,7 @@ class TrackOccupancy(Tracking, ScalarLayer):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset the environment. An unfinished episode counts as truncated, unless ``options`` asks for a new batch."""
         tracker = self.tracker
-        tracker.seal()
+        self._seal()
         if not self._observations or self._generation != tracker.generation:
             self._generation = tracker.generation
             self._forget_batch()  # by now the wrappers above have declared what they observe
@@ -122,7 +123,7 @@ class TrackOccupancy(Tracking, ScalarLayer):
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Step the environment, record the step, and add the pseudo-reward to ``info``."""
         if self._needs_reset or self._generation != self.tracker.generation:
-            raise ResetNeeded("Call reset() before step(): no episode is under way.")
+            raise self._reset_needed()
         # Layers below may change an action in place.
         taken = action if isinstance(action, (int, np.integer)) else deepcopy(action)
         self._needs_reset = True  # until the step has proved sound
@@ -144,6 +145,14 @@ class TrackOccupancy(Tracking, ScalarLayer):
         self._close_if_complete(info)
         self._needs_reset = done
         return observation, reward, terminated, truncated, info
+
+    def _reset_needed(self) -> ResetNeeded:
+        layer, hint = self.env, ""
+        while isinstance(layer, gym.Wrapper):
+            if isinstance(layer, gym.wrappers.Autoreset):
+                hint = " Autoreset belongs above TrackOccupancy, which must see each reset."
+            layer = layer.env
+        return ResetNeeded(f"Call reset() before step(): no episode is under way.{hint}")
 
     # Recording.
 
@@ -183,7 +192,7 @@ class TrackOccupancy(Tracking, ScalarLayer):
         self._observe(observation, info, is_last=done)
 
         # Nothing is stored before everything has proved sound.
-        self._observations.append(row)
+        self._observations.append(row if isinstance(row, int) else self._kept(row[None])[0])
         self._actions.append(action_row)
         if state is not None:
             self._states.append(state)
@@ -262,8 +271,7 @@ class TrackOccupancy(Tracking, ScalarLayer):
 
     def _close_batch(self) -> dict[str, Any]:
         batch = self._batch()
-        if self._steps_per_batch is not None:
-            self._lengths_seen.closed(batch)
+        self._lengths_seen.closed(batch)
         report = self.tracker.close(
             batch,
             n_first=self._n_first,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
 import numpy as np
 from gymnasium.error import ResetNeeded
+from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from gymnasium.vector.utils import iterate
 from numpy.typing import NDArray
 
-from constrained_maxent.errors import InvalidData, InvalidSetting
+from constrained_maxent.errors import IntegerInfo, InvalidData, InvalidSetting
 from constrained_maxent.functionals.base import OWN_REWARD
 from constrained_maxent.spaces import as_row, as_rows
 from constrained_maxent.tracker import NEW_BATCH, Report
@@ -78,6 +80,7 @@ class TrackOccupancy(Tracking, VectorLayer):
 
     def _begin(self, env: Any) -> None:
         self._autoreset = Autoreset(env)
+        self._may_be_cut = isinstance(env.unwrapped, (SyncVectorEnv, AsyncVectorEnv))
         self._generation = self.tracker.generation
         self._first_half: Columns | None = None
         self._recorder = VectorRecorder(env.num_envs)
@@ -92,7 +95,7 @@ class TrackOccupancy(Tracking, VectorLayer):
 
         Unfinished episodes count as truncated, unless ``options`` asks for a new batch.
         """
-        self.tracker.seal()
+        self._seal()
         options = dict(options or {})
         new_batch = bool(options.pop(NEW_BATCH, False))
         mask = np.array(options.get("reset_mask", np.ones(self.num_envs, dtype=bool)), dtype=bool)
@@ -170,6 +173,8 @@ class TrackOccupancy(Tracking, VectorLayer):
         ones = [] if isinstance(self._source, str) else list(iterate(self.observation_space, observations))
         if not fresh.any():
             return self._states
+        if isinstance(self._source, str):
+            self._warn_of_integers(self._source, infos)
         new = states_of(self._source, ones, infos, fresh)
         if self._states is not None and new.shape[1] != self._states.shape[1]:
             raise InvalidData(f"States have {new.shape[1]} coordinates, before {self._states.shape[1]}.")
@@ -217,7 +222,7 @@ class TrackOccupancy(Tracking, VectorLayer):
 
         # Nothing is stored before everything has proved sound.
         self._add_rewards(infos, parts, active=active, ready=active & ~void & self._is_ready())
-        columns = {"observation": self._rows, "action": action_rows}
+        columns = {"observation": self._kept(self._rows), "action": action_rows}
         if states is not None:
             columns["state"] = states
         if log_probs is not None:
@@ -249,6 +254,7 @@ class TrackOccupancy(Tracking, VectorLayer):
         for key, source in sources.items():
             if isinstance(source, str):
                 for reports, mask in self._autoreset.reports(infos, active, done):
+                    self._warn_of_integers(source, reports)
                     observed[key][mask] = reported_costs(source, reports, mask)
             elif source is OWN_REWARD:
                 require_usable("The environment's reward", rewards)
@@ -262,6 +268,19 @@ class TrackOccupancy(Tracking, VectorLayer):
                         next_one = finals.get(i, after[i])
                         observed[key][i] = observed_cost(function, before[i], action, next_one, rewards[i], {})
         return observed
+
+    def _warn_of_integers(self, key: str, infos: Mapping[str, Any]) -> None:
+        """Whole numbers are legal, but may have been cut to be whole."""
+        values = infos.get(key)
+        if self._may_be_cut and isinstance(values, np.ndarray) and values.dtype.kind in "iub":
+            self._may_be_cut = False
+            warnings.warn(
+                f"infos[{key!r}] are whole numbers, of dtype {values.dtype}: Gymnasium's vector environments take the "
+                "type of the first copy that reports, and cut the fractions of others. Report float(...) always, or "
+                "put wrappers.float_info.FloatInfo around each copy: make_vec(..., wrappers=[FloatInfo]).",
+                IntegerInfo,
+                stacklevel=6,
+            )
 
     def _live_parts(
         self, rows: NDArray[Any], actions: NDArray[Any], observed: dict[str, FloatArray], log_probs: FloatArray | None
@@ -353,8 +372,7 @@ class TrackOccupancy(Tracking, VectorLayer):
         self._first_half = None
         columns, first, n_first = join(parts)
         batch = self._batch(columns, first)
-        if self._steps_per_batch is not None:
-            self._lengths_seen.closed(batch)
+        self._lengths_seen.closed(batch)
         return self.tracker.close(
             batch,
             n_first=n_first,
