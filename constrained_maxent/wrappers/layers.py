@@ -192,8 +192,8 @@ def _require_untracked(env: Any) -> None:
     """Raise ``InvalidSetting`` if each copy in a vector environment is a stack with a tracker already."""
     if copies_have_trackers(env):
         raise InvalidSetting(
-            f"There is a TrackOccupancy already in every copy of {env}: put one around the vector environment, and none "
-            "around its copies."
+            f"There is a TrackOccupancy already in every copy of {env}: put one around the vector environment, and "
+            "none around its copies."
         )
 
 

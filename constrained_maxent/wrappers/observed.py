@@ -63,8 +63,9 @@ def require_usable(name: str, rows: NDArray[Any]) -> None:
     if rows.dtype.kind != "f":
         return
     flat = rows.reshape(-1)
-    if np.dot(flat, flat) < LARGEST:  # as good as always, and a NaN is not: faster than to look at each
-        return
+    with np.errstate(over="ignore"):
+        if np.dot(flat, flat) < LARGEST:  # as good as always, and a NaN is not: faster than to look at each
+            return
     require_finite(name, rows)
     if (largest := float(np.abs(flat).max(initial=0.0))) > LARGEST:
         raise _too_large(f"An entry of {name[0].lower()}{name[1:]}", largest)
@@ -160,6 +161,8 @@ def _coordinates(name: str, values: Any) -> FloatArray:
         state = np.array(array, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidData(f"{name} must be numbers, got {values!r}.") from error
+    if not state.size:
+        raise InvalidData(f"{name} has no coordinates.")
     require_usable(name, state)
     return state
 
