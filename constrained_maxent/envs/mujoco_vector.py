@@ -125,7 +125,7 @@ class MujocoVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
         self._observation, self._start, self._cost = observation, start, cost
         self._reward, self._terminated = reward, terminated
         self._state = positions_and_velocities if state is None else state
-        self.staggered_starts = bool(staggered_starts)
+        self._staggered_starts = bool(staggered_starts)
         self._painter = MujocoPainter(self._simulation.model, width=width, height=height)
         self._generators: list[np.random.Generator] = []
         self._seeds: list[int] = []
@@ -178,7 +178,7 @@ class MujocoVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
         given = given_state(options, (self.num_envs, self.model.nq), (self.num_envs, self.model.nv))
         self._seed_generators(seed, mask)
         self._restart(mask, given)
-        if self.staggered_starts and self.horizon is not None and (options is None or "reset_mask" not in options):
+        if self._staggered_starts and self.horizon is not None and (options is None or "reset_mask" not in options):
             self._last_step -= np.arange(self.num_envs) * self.horizon // self.num_envs
         self._started = True
         observations, state = self._observe(self._simulation.states())

@@ -129,7 +129,7 @@ class Tracking:
         found = find_horizon(env)
         weighting = Weighting(discount, found if horizon is None else horizon, scale)
         # Copies that are out of step by design have first episodes that are cut short.
-        staggered = getattr(env.unwrapped, "staggered_starts", False) is True
+        staggered = getattr(env.unwrapped, "_staggered_starts", False) is True
         self.tracker = Tracker(
             bound,
             weighting,

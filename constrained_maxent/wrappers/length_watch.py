@@ -45,6 +45,7 @@ class LengthWatch:
         self._has_warned = self._has_warned_of_endless = False
         # Of each copy: its longest episode, and whether a reset ended one that long.
         self._longest: dict[int, tuple[int, bool]] = {}
+        self._cut_at: int | None = None  # what is above seems to end episodes after so many steps
         discount = weighting.discount
         self.limit: float = math.inf
         if weighting.horizon is not None:
@@ -75,7 +76,7 @@ class LengthWatch:
             return
         longest, was_reset = self._longest.get(copy, (0, False))
         if time > longest:  # nothing cuts episodes after a time if one was longer
-            longest, was_reset = time, False
+            longest, was_reset, self._cut_at = time, False, None
         self._longest[copy] = longest, was_reset
         if how == "terminated" or not self._is_early(time):
             return
@@ -84,16 +85,17 @@ class LengthWatch:
                 self._warn_of_cut(time, f"The environment truncated an episode after {time} steps")
         elif time == longest:
             self._longest[copy] = longest, True
-            if was_reset:
-                self._warn_of_cut(
-                    time,
-                    f"Again an episode is ended by reset() after {time} steps, so by something above TrackOccupancy",
-                )
+            self._cut_at = time if was_reset else None  # a batch may show it: else somebody is only trying things out
 
     def closed(self, batch: Batch) -> None:
         """A batch is complete. Truncations before a horizon that was given are meant, but not if all are the same."""
         ages = batch.starts + batch.lengths
         cut = ages[batch.truncated]
+        if (time := self._cut_at) is not None and (cut == time).any() and not self._has_warned:
+            self._warn_of_cut(
+                time,
+                f"Again and again episodes are ended by reset() after {time} steps, by something above TrackOccupancy",
+            )
         if self._is_given and not self._has_warned and len(cut) >= _SEVERAL and not self._staggered:
             time = int(ages.max())
             if cut.min() == time and not batch.terminated.any() and self._is_early(time):
