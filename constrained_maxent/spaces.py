@@ -268,6 +268,11 @@ def _components(space: gym.Space[Any]) -> tuple[list[int], list[int]]:
     if isinstance(space, gym.spaces.Tuple):
         parts = [_components(part) for part in space.spaces]
         return [s for starts, _ in parts for s in starts], [n for _, sizes in parts for n in sizes]
+    if isinstance(space, (gym.spaces.Dict, gym.spaces.Sequence, gym.spaces.Graph, gym.spaces.Text, gym.spaces.OneOf)):
+        raise UnsupportedSpace(
+            f"{type(space).__name__} has no rows of numbers: put gymnasium.wrappers.FlattenObservation, or a wrapper "
+            "of your own that makes them, around the environment."
+        )
     raise UnsupportedSpace(
         f"{type(space).__name__} cannot be counted. Counts take Discrete, MultiDiscrete, MultiBinary and Tuple of "
         "them; for continuous observations give estimator=occupancy.GaussianMixture(), and usually state=, the "

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from constrained_maxent.errors import DuplicateName, InvalidData, MissingCost
 from constrained_maxent.wrappers.layers import require_scalar
+from constrained_maxent.wrappers.replies import copied_info, five
 
 
 class BooleanCosts(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -47,7 +48,8 @@ class BooleanCosts(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._key, self._cost = key, cost
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        observation, reward, terminated, truncated, info = self.env.step(action)
+        observation, reward, terminated, truncated, reported = five(self.env.step(action))
+        info = copied_info(reported)
         violated = {name: float(not held) for name, held in satisfied(info, self._key).items()}
         costs = named_costs(info, violated, sum(violated.values()), self._cost)
         return observation, reward, terminated, truncated, info | costs

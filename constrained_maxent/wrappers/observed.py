@@ -22,6 +22,12 @@ LARGEST = 1e100
 """What is larger than this cannot be squared and summed in double precision."""
 
 
+_WATCHED = (
+    "What a constraint or the objective watches must be there on every step: name another key, or give a function "
+    "(observation, action, next_observation)."
+)
+
+
 def own(value: Any) -> Any:
     """A copy for a function of the user's, which may write into what it is given."""
     if isinstance(value, np.ndarray):
@@ -85,8 +91,7 @@ def observed_cost(
         if source not in info:
             raise MissingCost(
                 f"The environment reported no info[{source!r}] (it reported: {', '.join(sorted(info)) or 'nothing'}). "
-                "A cost must be there on every step; give cost= another key or a function "
-                "(observation, action, next_observation)."
+                f"{_WATCHED}"
             )
         cost = info[source]
     elif source is OWN_REWARD:
@@ -95,7 +100,9 @@ def observed_cost(
         cost = source(own(observation), own(action), own(next_observation))
     if type(cost) is float and -LARGEST <= cost <= LARGEST:
         return cost
-    return as_number(f"The cost {source!r}", cost)
+    if isinstance(source, str):
+        return as_number(f"info[{source!r}]", cost)
+    return as_number("The environment's reward" if source is OWN_REWARD else f"The cost {source!r}", cost)
 
 
 def reported_costs(key: str, infos: Mapping[str, Any], mask: NDArray[np.bool_]) -> FloatArray:
@@ -104,10 +111,7 @@ def reported_costs(key: str, infos: Mapping[str, Any], mask: NDArray[np.bool_]) 
         return np.empty(0)
     if key not in infos or not np.all(np.asarray(infos.get(f"_{key}", mask))[mask]):
         known = ", ".join(sorted(name for name in infos if not name.startswith("_"))) or "nothing"
-        raise MissingCost(
-            f"Not every sub-environment reported info[{key!r}] (reported: {known}). A cost must be there on every "
-            "step; give cost= another key or a function (observation, action, next_observation)."
-        )
+        raise MissingCost(f"Not every sub-environment reported info[{key!r}] (reported: {known}). {_WATCHED}")
     return numbers_of(f"infos[{key!r}]", infos[key], mask)
 
 

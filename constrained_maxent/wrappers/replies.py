@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
+from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,7 +16,29 @@ from constrained_maxent.errors import DuplicateName, InvalidData
 
 _STEP = "Gymnasium's step() returns five values (observation, reward, terminated, truncated, info)"
 _RESET = "Gymnasium's reset() returns two values (observation, info)"
+_OF_REPLIES = (TypeError, ValueError, AttributeError, OverflowError)
 _OLD = "wrap an environment of the old Gym, for example by shimmy.GymV21CompatibilityV0(env=...)"
+
+
+_BETWEEN = (
+    *(str(Path(gym.__file__).parent / room) for room in ("vector", "wrappers", "utils")),
+    str(Path(np.__file__).parent),
+    functools.__file__,  # by which they choose what suits a space
+)
+
+
+def explained(error: BaseException) -> BaseException:
+    """What to raise in the place of an error from ``env.step`` or ``env.reset``.
+
+    Replies that are not what Gymnasium says fail in its own layers, with words about unpacking and stacking: those get
+    a name. What an environment itself raises stays as it is.
+    """
+    frames = [frame.f_code.co_filename for frame, _ in walk_tb(error.__traceback__)][1:]
+    if isinstance(error, _OF_REPLIES) and frames and all(frame.startswith(_BETWEEN) for frame in frames):
+        named = InvalidData(f"A reply of the environment is not what Gymnasium's layers expect ({error}). {_STEP}.")
+        named.__cause__ = error
+        return named
+    return error
 
 
 def five(reply: Any) -> tuple[Any, Any, Any, Any, Any]:

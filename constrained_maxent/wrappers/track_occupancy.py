@@ -17,7 +17,7 @@ from constrained_maxent.tracker import NEW_BATCH
 from constrained_maxent.types import Batch
 from constrained_maxent.wrappers.layers import VOID, ScalarLayer, Tracking
 from constrained_maxent.wrappers.observed import as_number, observed_cost, require_usable, state_of
-from constrained_maxent.wrappers.replies import checked_reset, copied_info, five, flag
+from constrained_maxent.wrappers.replies import checked_reset, copied_info, explained, five, flag
 
 
 class TrackOccupancy(Tracking, ScalarLayer):
@@ -133,9 +133,9 @@ class TrackOccupancy(Tracking, ScalarLayer):
             done = is_terminal or is_cut
             info = copied_info(step_info)
             self._record(taken, observation, reward, info, done)
-        except BaseException:  # an interrupt as well: nobody knows whether the environment took the step
+        except BaseException as error:  # an interrupt as well: nobody knows whether the environment took the step
             self._drop_fragment()
-            raise
+            raise explained(error)  # noqa: B904  # it is the same one, or has it as its cause
         if done and info.get(VOID):
             self._drop_fragment()
             info["pseudo_reward_ready"] = False

@@ -20,7 +20,7 @@ from constrained_maxent.tracker import NEW_BATCH, Report
 from constrained_maxent.types import Batch, FloatArray, require_finite
 from constrained_maxent.wrappers.layers import VOID, Tracking, VectorLayer
 from constrained_maxent.wrappers.observed import observed_cost, reported_costs, require_usable, states_of
-from constrained_maxent.wrappers.replies import checked_reset, copied_info, five, flags
+from constrained_maxent.wrappers.replies import checked_reset, copied_info, explained, five, flags
 from constrained_maxent.wrappers.vector.autoreset import Autoreset
 from constrained_maxent.wrappers.vector.recorder import Columns, VectorRecorder, join
 
@@ -141,10 +141,10 @@ class TrackOccupancy(Tracking, VectorLayer):
             is_terminal = flags("terminated", terminated, self.num_envs)
             is_cut = flags("truncated", truncated, self.num_envs)
             self._record(taken, action_rows, observations, rewards, is_terminal, is_cut, infos)
-        except BaseException:  # an interrupt as well: nobody knows whether the environment took the step
+        except BaseException as error:  # an interrupt as well: nobody knows whether the environment took the step
             self._recorder.drop(np.ones(self.num_envs, dtype=bool))
             self._rows = None
-            raise
+            raise explained(error)  # noqa: B904  # it is the same one, or has it as its cause
         return observations, rewards, terminated, truncated, infos
 
     # Recording.
