@@ -270,8 +270,8 @@ def _components(space: gym.Space[Any]) -> tuple[list[int], list[int]]:
         return [s for starts, _ in parts for s in starts], [n for _, sizes in parts for n in sizes]
     if isinstance(space, (gym.spaces.Dict, gym.spaces.Sequence, gym.spaces.Graph, gym.spaces.Text, gym.spaces.OneOf)):
         raise UnsupportedSpace(
-            f"{type(space).__name__} has no rows of numbers: put gymnasium.wrappers.FlattenObservation, or a wrapper "
-            "of your own that makes them, around the environment."
+            f"{type(space).__name__} cannot be counted, and has no rows of numbers: put "
+            "gymnasium.wrappers.FlattenObservation, or a wrapper of your own, around the environment."
         )
     raise UnsupportedSpace(
         f"{type(space).__name__} cannot be counted. Counts take Discrete, MultiDiscrete, MultiBinary and Tuple of "
