@@ -495,6 +495,20 @@ class TestOrders:
         with pytest.raises(MissingTracker, match="Every copy"):
             PGP(env)
 
+    @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+    @pytest.mark.parametrize("kind", [bool, np.bool_, lambda held: np.array([held, True]), lambda held: np.array(held)])
+    def test_truth_values_of_any_kind(self, kind: Any, mode: AutoresetMode) -> None:
+        """Both copies violate the constraint in 2 steps of 5; the batch of truth values is stacked as it comes."""
+
+        class Safe(gym.Wrapper[Any, Any, Any, Any]):
+            def step(self, action: Any) -> Any:
+                *reply, _ = self.env.step(action)
+                return *reply, {"constraints": {"safe": kind(self.unwrapped.time > 2)}}
+
+        env: Any = vector.BooleanCosts(SyncVectorEnv([lambda: Safe(limited(5))] * 2, autoreset_mode=mode))
+        env = build(env, episodes_per_batch=2)
+        assert walk_copies(env, 5)["batch"]["constraints"]["cost"] == pytest.approx(0.4 - 0.5)
+
     def test_one_tracker_above_another(self) -> None:
         env = build(TrackOccupancy(limited(), episodes_per_batch=1))
         with pytest.raises(DuplicateName, match="One TrackOccupancy above another"):
