@@ -108,6 +108,10 @@ class FolderInUse(InvalidRun):
     """Another process writes into a run folder; the message names it."""
 
 
+class InsufficientMemory(ConstrainedMaxentError, MemoryError):
+    """What is asked for needs more memory than there is."""
+
+
 class UnplannedRun(UserWarning):
     """Schedules run over the progress of a run whose end nobody has announced; a warning."""
 
@@ -118,3 +122,15 @@ class RedundantObservation(UserWarning):
 
 class ContradictedDynamics(UserWarning):
     """Episodes contradict the dynamics or costs that their environment publishes; a warning."""
+
+
+class HorizonMismatch(UserWarning):
+    """Episodes are cut before the horizon, so that λ̂ has less mass than the problem means; a warning."""
+
+
+class EndlessEpisode(UserWarning):
+    """An episode goes on where its steps count for nothing any more; a warning."""
+
+
+class IntegerInfo(UserWarning):
+    """Costs or states of vector copies arrive as whole numbers, to which Gymnasium may have cut them; a warning."""

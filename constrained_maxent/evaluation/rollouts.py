@@ -206,11 +206,11 @@ def _roll_out(env: Environment, tracker: Tracker, agent: Predictor, n_episodes: 
 
 def _predict_batch(env: Environment, tracker: Tracker, agent: Predictor, *, seed: Any) -> None:
     """Act until a batch is complete."""
-    observation, info = env.reset(seed=seed, options={NEW_BATCH: True})
-    is_scalar = isinstance(env, gym.Env)
+    observation, _ = env.reset(seed=seed, options={NEW_BATCH: True})
+    is_scalar, begun = isinstance(env, gym.Env), tracker.iteration
     with tracker.acting(log_prob=getattr(agent, "log_prob", None)):
-        while "batch" not in info:
+        while tracker.iteration == begun:
             action, _ = agent.predict(observation, deterministic=False)
-            observation, _, terminated, truncated, info = env.step(action)
-            if is_scalar and (terminated or truncated) and "batch" not in info:
-                observation, _ = env.reset()
+            observation, _, terminated, truncated, _ = env.step(action)
+            if is_scalar and (terminated or truncated) and tracker.iteration == begun:
+                observation, _ = env.reset()  # for layers below, this may be what ends the episode, and the batch

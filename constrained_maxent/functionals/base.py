@@ -64,6 +64,7 @@ class Functional(ABC):
     ``charges``         how the derivative follows what is recorded    functionals of recorded quantities
     ``tabulated``       F with tables for what is recorded             exact values of functions of steps
     ``periodic``        the angles of a reference                      a check against those of the estimator
+    ``sees_places``     whether it looks at observations               what is stored of pictures
     =================== ============================================== =========================================
 
     ``F + G``, ``F - G``, ``-F`` and ``2.0 * F`` are functionals too, which can do what all their parts can do.
@@ -128,6 +129,11 @@ class Functional(ABC):
     def periodic(self) -> Sequence[int] | None:
         """The coordinates of a reference's states that are angles; ``None`` without such a reference."""
         return None
+
+    @property
+    def sees_places(self) -> bool:
+        """Whether value or derivative look at ``points.observations``; if none does, pictures need not be stored."""
+        return True
 
     def exact(self) -> Functional:
         """This functional without smoothing; by default it has none."""
@@ -331,6 +337,10 @@ class Combination(Functional):
     def curvature(self) -> Curvature:
         curved = {scaled_curvature(part.curvature, weight) for weight, part in self.parts} - {"affine"}
         return "unknown" if len(curved) > 1 else next(iter(curved), "affine")
+
+    @property
+    def sees_places(self) -> bool:
+        return any(part.sees_places for _, part in self.parts)
 
     def support(self, n_states: int, n_actions: int) -> NDArray[np.bool_]:
         support = super().support(n_states, n_actions)

@@ -111,6 +111,10 @@ class Entropy(Smoothed):
         return "entropy (nats)"
 
     @property
+    def sees_places(self) -> bool:
+        return False
+
+    @property
     def curvature(self) -> Curvature:
         return "concave"
 

@@ -67,6 +67,9 @@ class AdamGaussianMixture(MixtureEstimator):
         for name in ("_parameters", "_moments", "_n_updates"):
             self.__dict__.pop(name, None)
 
+    def size(self, n_features: int) -> int:
+        return 2 * self.n_components * n_features**2  # covariances and their roots
+
     def learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
         if not hasattr(self, "_parameters"):
             self._begin(rows, weights, rng)

@@ -7,6 +7,7 @@ with the mass *m* of the batch and a density :math:`\hat d` of its states, which
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedSpace
 from constrained_maxent.occupancy.base import OccupancyEstimator, check_memory, memory_at, require_keys
 from constrained_maxent.occupancy.gaussians import Mixture, fold
+from constrained_maxent.occupancy.memory import require_memory
 from constrained_maxent.occupancy.samples import Samples
 from constrained_maxent.schedules import Schedule
 from constrained_maxent.types import Batch, FloatArray, Measure, Points, check_count, check_seed, require_finite
@@ -129,6 +131,8 @@ class ContinuousEstimator(OccupancyEstimator):
             raise UnsupportedSpace(
                 f"over='state-action' needs actions in a Box, not {action_space}: take over='state'."
             )
+        if observation_space.shape:  # else the first batch will tell how many coordinates there are
+            self._check_states(math.prod(observation_space.shape))
         self.is_bound = True
         self._forget_all()
         return self
@@ -177,6 +181,15 @@ class ContinuousEstimator(OccupancyEstimator):
     def _check_states(self, n_states: int) -> None:
         if self._angles and max(self._angles) >= n_states:
             raise InvalidSetting(f"periodic={self.periodic!r}: states have only {n_states} coordinates, from 0.")
+        require_memory(
+            8 * self.size(n_states),
+            f"{type(self).__name__} over {n_states} coordinates",
+            "give TrackOccupancy a state= of fewer, such as a key of info or a function of the observation",
+        )
+
+    def size(self, n_features: int) -> int:
+        """Float64 numbers that a fit over so many coordinates holds, at least: what does not fit is refused."""
+        return n_features
 
     def _relearn(self) -> None:
         samples, rng = self._samples, np.random.default_rng((self.seed, self._n_fits))

@@ -40,6 +40,7 @@ from constrained_maxent.tasks import PRESETS
 from constrained_maxent.tracker import find_tracker
 from constrained_maxent.types import FloatArray
 from constrained_maxent.wrappers import constrain
+from constrained_maxent.wrappers.float_info import FloatInfo
 
 VectorEnv = gym.vector.VectorEnv[Any, Any, Any]
 
@@ -143,6 +144,9 @@ def _make(env_id: str, settings: TrainSettings, **stack: Any) -> VectorEnv:
     kwargs = settings.environment_kwargs()
     if twice := sorted(kwargs.keys() & {*stack, "num_envs"}):
         raise InvalidSetting(f"env-kwargs must not set {', '.join(twice)}: these are settings of their own.")
+    mode, spec = kwargs.get("vectorization_mode"), find_spec(env_id)
+    if mode in ("sync", "async") or (mode is None and spec.vector_entry_point is None):
+        kwargs["wrappers"] = [FloatInfo]  # Gymnasium stacks what the copies report, and would cut it
     with _refused(env_id, f"env-kwargs={settings.env_kwargs}"):
         return gym.make_vec(env_id, num_envs=settings.num_envs or 1, **kwargs, **stack)
 
@@ -238,8 +242,11 @@ def _over_cells(bare: VectorEnv, settings: TrainSettings) -> dict[str, Any]:
         raise InvalidSetting(f"{given}: only observations in a Box have coordinates.")
     estimator = Counts(memory=settings.memory or 0.0)
     estimator.bind(bare.single_observation_space, bare.single_action_space)
-    episodes = {} if settings.steps_per_batch is not None else {"episodes_per_batch": max(8, settings.num_envs or 1)}
-    return {"estimator": estimator, **episodes}
+    if settings.steps_per_batch is not None:
+        return {"estimator": estimator}
+    if settings.episodes_per_batch is None and find_horizon(bare) is None:  # episodes may have no end
+        return {"estimator": estimator, "steps_per_batch": max(_STEPS, settings.num_envs or 1)}
+    return {"estimator": estimator, "episodes_per_batch": max(8, settings.num_envs or 1)}
 
 
 def _over_density(

@@ -24,6 +24,7 @@ from constrained_maxent.functionals.entropy import Over
 from constrained_maxent.penalties import AdaptiveLagrangian, Penalty, is_known_kind, penalty_from_config
 from constrained_maxent.types import FloatArray, Points
 from constrained_maxent.wrappers.layers import Declaring, ScalarLayer
+from constrained_maxent.wrappers.replies import with_pseudo_reward
 
 Divergence = Literal["kl", "l2"]
 
@@ -228,6 +229,7 @@ class PseudoReward(Declaring, ScalarLayer):
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
+        info = with_pseudo_reward(info)
         info["original_reward"] = reward
         return observation, info["pseudo_reward"], terminated, truncated, info
 
