@@ -106,3 +106,12 @@ class UnplannedRun(UserWarning):
 
 class RedundantObservation(UserWarning):
     """Coordinates of an observation depend on each other, so that it has no density; a warning."""
+
+
+class EndsRewarded(UserWarning):
+    """In the units used each step of life lowers the objective, so that the agent is paid for ending episodes; a
+    warning."""
+
+
+class DegenerateDensity(UserWarning):
+    """States have no density, or lie where the estimate of it ends, so that its figures mean little; a warning."""

@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from constrained_maxent.density_watch import DensityWatch
 from constrained_maxent.errors import (
     CheckpointMismatch,
     InvalidData,
@@ -30,7 +31,7 @@ from constrained_maxent.occupancy.weighting import Weighting
 from constrained_maxent.penalties import Penalty
 from constrained_maxent.problem import Constraint, Problem, ProblemValue, RewardFunction
 from constrained_maxent.schedules import Geometric
-from constrained_maxent.types import Batch, FloatArray, IntArray, Points, as_array, check_count, require_finite
+from constrained_maxent.types import Batch, FloatArray, IntArray, Measure, Points, as_array, check_count, require_finite
 
 Pairing = Literal["split", "same", "previous"]
 """Which estimate goes with which reward: fitted on the batch's first half and used on its second (the paper's
@@ -165,6 +166,7 @@ class Tracker:
         self._is_acting = False
         self._is_frozen = False
         self._has_looked_for_schedules = False
+        self._density_watch = DensityWatch()
 
     # Declarations, by the wrappers above.
 
@@ -388,6 +390,7 @@ class Tracker:
         self._progress_of_batch = self.progress
         if not self._is_frozen:
             self._warn_without_plan()
+            self._density_watch.look_at_fitted(self.estimator)
             self.problem.update_penalties(value, self.progress)
             assert self.live is not None
             self.live = self.live.with_coefficients(self.problem.terms(value))
@@ -407,12 +410,15 @@ class Tracker:
     def _fit(self, batch: Batch) -> None:
         if not self._is_frozen:
             self.estimator.fit(batch, progress=self._progress_of_batch)
-            self._evaluate()
+            measure = self._evaluate()
+            self._density_watch.look_at_ends(batch, self.weighting.horizon, self.problem.objective, measure)
 
-    def _evaluate(self) -> None:
+    def _evaluate(self) -> Measure:
         measure = self.estimator.measure()
+        self.problem.resolve(measure, self.estimator.periodic)
         self._value = self.problem.evaluate(measure)
         self.live = self.problem.reward_function(measure, self._value)
+        return measure
 
     def _warn_without_plan(self) -> None:
         if self._plan is not None or self._has_looked_for_schedules:
@@ -460,7 +466,9 @@ class Tracker:
         if self.live.is_tabular:
             parts = self.live.at_cells(self.estimator.encode(batch.observations, batch.actions), batch.costs)
         else:
-            parts = self.live.at(self.estimator.points_of(batch))
+            points = self.estimator.points_of(batch)
+            self._density_watch.look_at_rewarded(self.estimator, points)
+            parts = self.live.at(points)
         return sum(parts.values(), np.zeros(batch.n_steps))
 
     # Checkpoints.
@@ -472,6 +480,7 @@ class Tracker:
             "estimator": self.estimator.state_dict(),
             "penalties": {name: state for name, state in penalties.items() if state},
             "terms": list(self.problem.term_names),
+            "settled": self.problem.settled(),
             "iteration": self.iteration,
             "timesteps": self.timesteps,
             "plan": None if self._plan is None else {self._plan.unit: self._plan.amount},
@@ -506,10 +515,12 @@ class Tracker:
                     f"The checkpoint's penalty of {name!r} does not fit this environment's: {error}"
                 ) from error
         plan = _Plan.from_state(state["plan"]) or self._plan
+        settled = self.problem.with_settled(state.get("settled", {}), is_begun="samples" in state["estimator"])
         try:
             self.estimator.load_state_dict(state["estimator"])
         except InvalidData as error:
             raise CheckpointMismatch(f"The checkpoint's occupancy does not fit this environment: {error}") from error
+        self.problem.objective, self.problem.constraints = settled.objective, settled.constraints
         for name, penalty in penalties.items():
             self.problem.constraints[name] = replace(self.problem.constraints[name], penalty=penalty)
         self.iteration, self.timesteps = int(state["iteration"]), int(state["timesteps"])

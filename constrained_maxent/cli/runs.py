@@ -13,7 +13,7 @@ from rich.table import Table
 
 import constrained_maxent as cmx
 from constrained_maxent import runs
-from constrained_maxent.cli.console import console, figures_table, number, objective_label, print_paths
+from constrained_maxent.cli.console import cells_in_words, console, figures_table, number, objective_label, print_paths
 from constrained_maxent.errors import InvalidRun, InvalidSetting
 from constrained_maxent.runs.run_folder import RunFolder
 
@@ -125,14 +125,16 @@ def _one(found: runs.RunEvaluation) -> Table:
     from constrained_maxent.evaluation.rollouts import constraint_figure
 
     rollouts, exact = found.rollouts, found.exact
-    headings = [f"{rollouts.n_episodes} fresh episodes", *(["exact"] if exact is not None else [])]
+    uniform = found.uniform.figures()
+    headings = [f"{rollouts.n_episodes} fresh episodes", *(["exact"] if exact is not None else []), "uniform actions"]
     table = figures_table(f"{found.env_id}, iteration {found.iteration}", "", *headings)
     known: dict[str, float | None] = {}
     if exact is not None:
         known = {rollouts.label: exact.objective}
         known |= {constraint_figure(constraint): value for constraint, value in exact.constraints.items()}
     for name, estimate in rollouts.figures().items():
-        table.add_row(name, str(estimate), *([number(known.get(name))] if exact is not None else []))
+        beside = [number(known.get(name))] if exact is not None else []
+        table.add_row(name, str(estimate), *beside, number(uniform[name].mean))
     return table
 
 
@@ -156,7 +158,7 @@ def _notes(found: runs.RunEvaluation) -> list[str]:
     states = found.rollouts.states
     if states is None:
         return []
-    notes = []
+    notes = cells_in_words(found.rollouts.cell_sizes)
     if states.units:
         notes.append(f"{found.env_id}: the state entropy is that of a density per {'·'.join(states.units)}.")
     if states.coverage is not None:

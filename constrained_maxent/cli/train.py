@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 import tyro
 
 from constrained_maxent import runs
-from constrained_maxent.cli.console import INTERRUPTED, console, figures_table, number, objective_label, print_paths
+from constrained_maxent.cli.console import INTERRUPTED, cells_in_words, console, figures_table, number, objective_label, print_paths
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.runs.run_folder import RunFolder, default_folder
 from constrained_maxent.runs.settings import TrainSettings
@@ -90,6 +90,9 @@ def _print_result(result: runs.Result, figures: list[Path]) -> None:
     if summary["estimate"]["objective"] is not None:
         label = objective_label(summary["settings"]["objective"])
         table.add_row(label, *(number(values["objective"]) for values in columns.values()))
+        table.add_row("mass of λ", *(number(values["mass"]) for values in columns.values()))
+    if (length := summary["estimate"]["episode_length"]) is not None:
+        table.add_row("episode length (steps)", f"{length:.1f}", *([""] * (len(columns) - 1)))
     for name in summary["estimate"]["constraints"]:
         table.add_row(f"{name} - limit", *(number(values["constraints"][name]) for values in columns.values()))
     if result.certificate is not None:
@@ -98,6 +101,8 @@ def _print_result(result: runs.Result, figures: list[Path]) -> None:
         table.add_row("optimum" + (" (time-dependent)" if found.is_time_dependent else ""), "", number(found.optimum))
         table.add_row("(ε, ε)-optimal for ε =", "", number(found.epsilon))
     console.print(table)
+    for line in cells_in_words(summary["cell_sizes"]):
+        console.print(line, markup=False, highlight=False)
     if result.lacks_cost:
         console.print(
             "No info['cost']: trained without a constraint; name the key with --cost.", markup=False, highlight=False

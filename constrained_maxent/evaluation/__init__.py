@@ -11,6 +11,7 @@ from constrained_maxent.evaluation.statistics import (
     bootstrap_ratio,
     over_seeds,
 )
+from constrained_maxent.evaluation.uniform import UniformActions
 
 __all__ = [
     "QUICK_VARIABLES",
@@ -24,6 +25,7 @@ __all__ = [
     "RolloutEvaluation",
     "StateEvaluation",
     "StateMeasures",
+    "UniformActions",
     "bootstrap_mean",
     "bootstrap_ratio",
     "evaluate_rollouts",

@@ -183,6 +183,11 @@ class Functional(ABC):
         return self
 
     @property
+    def is_settled(self) -> bool:
+        """Whether there is nothing left for ``resolved`` to settle."""
+        return True
+
+    @property
     def cell_sizes(self) -> tuple[float, ...] | None:
         """Sizes of the cells whose entropy it is, where λ is a density; ``None`` without, or before they are known."""
         return None
@@ -359,6 +364,10 @@ class Combination(Functional):
 
     def with_state(self, state: Mapping[str, Any]) -> Functional:
         return self._of(part.with_state(state.get(str(i), {})) for i, (_, part) in enumerate(self.parts))
+
+    @property
+    def is_settled(self) -> bool:
+        return all(part.is_settled for _, part in self.parts)
 
     @property
     def cell_sizes(self) -> tuple[float, ...] | None:

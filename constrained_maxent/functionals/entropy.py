@@ -194,6 +194,10 @@ class Entropy(Smoothed):
         return self.with_sizes(state["sizes"])
 
     @property
+    def is_settled(self) -> bool:
+        return self.resolution is None or self.sizes is not None
+
+    @property
     def cell_sizes(self) -> tuple[float, ...] | None:
         return self.sizes
 

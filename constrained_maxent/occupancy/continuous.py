@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue, UnsupportedSpace
 from constrained_maxent.occupancy.base import OccupancyEstimator, check_memory, memory_at, require_keys
 from constrained_maxent.occupancy.gaussians import Mixture, floor_below, fold
-from constrained_maxent.occupancy.samples import LARGEST, Samples
+from constrained_maxent.occupancy.samples import LARGEST, Samples, is_tied
 from constrained_maxent.schedules import Schedule
 from constrained_maxent.types import Batch, FloatArray, Measure, Points, check_count, require_finite
 
@@ -274,6 +274,25 @@ class ContinuousEstimator(OccupancyEstimator):
         if points.log_state_density is not None:
             return float((points.log_state_density < self._log_floor + 1.0).mean())
         return float((points.state_density < math.exp(floor_below(0.0))).mean()) if self.mass_ > 0.0 else 0.0
+
+    @property
+    def doubt(self) -> str | None:
+        samples = self._samples
+        if len(samples) < _LOOKED_AT:
+            return None
+        columns = samples.columns
+        rows = self._rows(columns["states"], columns["actions"])
+        same = np.flatnonzero(is_tied(rows)).tolist()
+        if not same:
+            return None
+        n = self._n_states
+        listed = [f"coordinate {i} of the state" if i < n else f"coordinate {i - n} of the action" for i in same]
+        more = f" and {len(listed) - 5} more" if len(listed) > 5 else ""
+        return (
+            f"{', '.join(listed[:5])}{more}: the same values over and over, up to rounding, where a density needs them "
+            f"to differ. Entropies then also say how narrow {type(self).__name__} can be, by nats. Leave such "
+            "coordinates out by state=."
+        )
 
     def _require_density(self, log_density: FloatArray) -> None:
         if np.isnan(log_density).any():

@@ -109,6 +109,13 @@ def neighbors_spread(rows: FloatArray) -> FloatArray:
     return spread
 
 
+def is_tied(rows: FloatArray) -> NDArray[np.bool_]:
+    """Whether most samples ``(n, n_features)`` share their value, up to rounding, in each coordinate."""
+    largest = np.abs(rows).max(axis=0)
+    tied: NDArray[np.bool_] = neighbors_spread(rows) <= np.maximum(_RESOLVED * rows.std(axis=0), _ROUNDING * largest)
+    return tied
+
+
 @dataclass(frozen=True, eq=False)
 class Frame:
     """Standardized coordinates: ``(x - center) / scale``. Angles stay in radians, constants in their unit.

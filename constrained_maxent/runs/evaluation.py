@@ -14,6 +14,7 @@ from constrained_maxent.evaluation import (
     ExactEvaluation,
     RolloutEvaluation,
     StateMeasures,
+    UniformActions,
     evaluate_rollouts,
     exact_problem,
 )
@@ -40,6 +41,7 @@ class RunEvaluation:
         iteration: of the run's last checkpoint.
         seed: of the rollouts.
         rollouts: what was measured in them.
+        uniform: the same of uniform actions, for comparison.
         exact: exact values, where environment and policy are finite and known.
     """
 
@@ -47,6 +49,7 @@ class RunEvaluation:
     iteration: int
     seed: int
     rollouts: RolloutEvaluation
+    uniform: RolloutEvaluation
     exact: ExactEvaluation | None
 
     def to_json(self) -> dict[str, Any]:
@@ -56,6 +59,7 @@ class RunEvaluation:
             "iteration": self.iteration,
             "seed": self.seed,
             "rollouts": self.rollouts.to_json(),
+            "uniform": self.uniform.to_json(),
             "exact": exact_json(self.exact),
         }
 
@@ -88,7 +92,9 @@ def evaluate(
         agent = load_agent(folder, env)
         exact = exact_evaluation(exact_problem(env), agent)
         rollouts = evaluate_rollouts(env, agent, n_episodes=n_episodes, seed=seed, measures=measures)
-    evaluation = RunEvaluation(env_id, agent.iteration, seed, rollouts, exact)
+        actions = UniformActions(env, seed=seed)
+        uniform = evaluate_rollouts(env, actions, n_episodes=n_episodes, seed=seed, measures=measures)
+    evaluation = RunEvaluation(env_id, agent.iteration, seed, rollouts, uniform, exact)
     folder.write_json(folder.evaluation_path, evaluation.to_json())
     return evaluation
 

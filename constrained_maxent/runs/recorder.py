@@ -29,7 +29,7 @@ class Recorder:
         since: iteration that this run began, or went on, from.
 
     Attributes:
-        last: objective and constraint values of the last batch.
+        last: objective and constraint values of the last batch, its mass, and the mean length of its episodes [steps].
     """
 
     def __init__(
@@ -50,7 +50,14 @@ class Recorder:
     def record(self, agent: PGP, report: IterationReport) -> None:
         """Write down an iteration; called after each."""
         settings = self._settings
-        self.last = {"objective": report.objective, "constraints": dict(report.constraints)}
+        tracker = find_tracker(agent.env)
+        batch = tracker.last_batch
+        self.last = {
+            "objective": report.objective,
+            "constraints": dict(report.constraints),
+            "mass": tracker.estimator.mass_,
+            "episode_length": None if batch is None else batch.n_steps / batch.n_episodes,
+        }
         is_last = report.iteration == settings.iterations
         evaluate = is_last or report.iteration % settings.evaluate_every == 0
         if evaluate or report.iteration % settings.log_every == 0:

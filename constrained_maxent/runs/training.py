@@ -187,6 +187,7 @@ def _run(
         "estimate": recorder.last,
         "exact": exact_json(exact_evaluation(problem, agent)),
         "uniform_policy": exact_json(problem.evaluate_uniform()) if problem is not None else None,
+        "cell_sizes": find_tracker(agent.env).problem.cell_sizes,
         "certificate": None,
         "versions": {
             "python": platform.python_version(),
