@@ -110,7 +110,8 @@ class RedundantObservation(UserWarning):
 
 class EndsRewarded(UserWarning):
     """In the units used each step of life lowers the objective, so that the agent is paid for ending episodes; a
-    warning."""
+    warning.
+    """
 
 
 class DegenerateDensity(UserWarning):

@@ -45,12 +45,14 @@ def objective_label(given: str | None) -> str:
 
 def cells_in_words(cell_sizes: Mapping[str, Sequence[float]]) -> list[str]:
     """Which cells the entropies of densities are those of, a line for each term."""
-    return [
-        f"{name}: the entropy of cells of size {' × '.join(f'{size:.3g}' for size in sizes[:12])}"
-        f"{f' × … ({len(sizes)} coordinates)' if len(sizes) > 12 else ''}; how small they are is what a step of life is "
-        "worth where episodes end early (--objective '{\"kind\": \"Entropy\", \"resolution\": 0.01}')."
-        for name, sizes in cell_sizes.items()
-    ]
+    lines = []
+    for name, sizes in cell_sizes.items():
+        shown = " × ".join(f"{size:.3g}" for size in sizes[:12]) + (" × …" if len(sizes) > 12 else "")
+        lines.append(
+            f"{name}: the entropy of cells of {shown}, in the units of state and action. How small they are says what "
+            'a step of life is worth where episodes end early: --objective \'{"kind": "Entropy", "resolution": 0.01}\'.'
+        )
+    return lines
 
 
 @contextmanager

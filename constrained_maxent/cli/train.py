@@ -10,7 +10,15 @@ from typing import Annotated, Any, ClassVar
 import tyro
 
 from constrained_maxent import runs
-from constrained_maxent.cli.console import INTERRUPTED, cells_in_words, console, figures_table, number, objective_label, print_paths
+from constrained_maxent.cli.console import (
+    INTERRUPTED,
+    cells_in_words,
+    console,
+    figures_table,
+    number,
+    objective_label,
+    print_paths,
+)
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.runs.run_folder import RunFolder, default_folder
 from constrained_maxent.runs.settings import TrainSettings

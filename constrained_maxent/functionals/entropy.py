@@ -140,9 +140,12 @@ class Entropy(Smoothed):
         if given is None:
             return
         is_share = is_number(given)
-        numbers = [given] if is_share else given
-        if not isinstance(numbers, Sequence | np.ndarray) or isinstance(numbers, str) or not len(numbers) or not all(
-            is_number(size) and 0.0 < size < np.inf for size in numbers
+        numbers: Any = [given] if is_share else given
+        if (
+            not isinstance(numbers, Sequence | np.ndarray)
+            or isinstance(numbers, str)
+            or not len(numbers)
+            or not all(is_number(size) and 0.0 < size < np.inf for size in numbers)
         ):
             raise InvalidSetting(
                 f"resolution={given!r} must be the size of a cell in each coordinate, positive numbers, or one number: "
@@ -171,14 +174,14 @@ class Entropy(Smoothed):
             )
 
     def resolved(self, measure: Measure, periodic: Sequence[int] = ()) -> Self:
-        if not is_number(self.resolution) or self.sizes is not None:
+        if not isinstance(self.resolution, float) or self.sizes is not None:
             self._log_volume(measure.points)  # names sizes that do not fit
             return self
         states, actions = _coordinates(measure.points)
         spread = _spread(states, measure.weights, periodic)
         if actions is not None and self.over == "state-action":
             spread = np.concatenate((spread, _spread(actions, measure.weights, ())))
-        return self.with_sizes((float(self.resolution) * spread).tolist())
+        return self.with_sizes((self.resolution * spread).tolist())
 
     def state_dict(self) -> dict[str, Any]:
         is_share = is_number(self.resolution) and self.sizes is not None

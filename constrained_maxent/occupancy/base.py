@@ -113,7 +113,7 @@ class OccupancyEstimator(ABC):
 
     @property
     def doubt(self) -> str | None:
-        """Why the latest estimate means little, in a sentence and what to do; ``None``, the default: nothing is known."""
+        """Why the latest estimate means little, and what to do, as a sentence; ``None``: no reason is known."""
         return None
 
     def get_params(self) -> dict[str, Any]:

@@ -89,9 +89,11 @@ class Reference:
 
     def log_density(self, points: Points) -> FloatArray:
         """Logarithm of λ_ref at points, in their shape; nowhere further below that of the reference's own states than
-        what tells them apart: 690 nats."""
+        what tells them apart: 690 nats.
+        """
         with np.errstate(divide="ignore"):
-            return np.logaddexp(self.log_prob(points) + np.log(self.states.mass), self.states.log_floor)
+            logs: FloatArray = np.logaddexp(self.log_prob(points) + np.log(self.states.mass), self.states.log_floor)
+        return logs
 
     def __call__(self, points: Points) -> FloatArray:
         """λ_ref at points, in their shape; 0 where it underflows."""
