@@ -62,7 +62,7 @@ EXAMPLES = {
         "suggestions": {"learning_rate": 0.1},
     },
     Objective: {"functional": Entropy(over="state", smoothing=1e-3)},
-    EntropyObjective: {"over": "state", "smoothing": 1e-3},
+    EntropyObjective: {"over": "state", "smoothing": 1e-3, "resolution": None},
     CostConstraint: {"cost": "danger", "limit": 0.5, "penalty": Exact(2.0), "name": "safety"},
     ImitationConstraint: {
         "reference": TABLE.tolist(),
