@@ -30,6 +30,11 @@ def figures_table(title: str, first: str, *headings: str) -> Table:
     return Table(Column(first, no_wrap=True), *(Column(heading, justify="right") for heading in headings), title=title)
 
 
+def say(sentence: str) -> None:
+    """A sentence as it is."""
+    console.print(sentence, markup=False, highlight=False)
+
+
 def print_paths(*paths: Path) -> None:
     """Files that were written, one a line, never broken."""
     for path in paths:

@@ -18,6 +18,7 @@ from constrained_maxent.cli.console import (
     number,
     objective_label,
     print_paths,
+    say,
 )
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.runs.run_folder import RunFolder, default_folder
@@ -91,16 +92,24 @@ class Train:
 
 def _print_result(result: runs.Result, figures: list[Path]) -> None:
     summary = result.summary
-    columns: dict[str, Mapping[str, Any]] = {"last batch": summary["estimate"]}
+    last = summary["estimate"]
+    alone = _alone(last)
+    # A plug-in estimate of few episodes is low: an estimate that remembers is another figure.
+    columns: dict[str, Mapping[str, Any]] = (
+        {"last batch": alone} if alone.items() <= last.items() else {"estimate": last, "last batch": alone}
+    )
+    lengths = {"last batch": last["episode_length"]}
     if summary["exact"] is not None:
         columns |= {"exact": summary["exact"], "uniform policy, exact": summary["uniform_policy"]}
+    elif (first := summary["first_batch"]) is not None and summary["iterations"] > 1:
+        columns["first batch, nearly uniform"] = _alone(first)
+        lengths["first batch, nearly uniform"] = first["episode_length"]
     table = figures_table(f"{summary['env_id']}, {summary['iterations']} iterations, {summary['status']}", "", *columns)
     if summary["estimate"]["objective"] is not None:
         label = objective_label(summary["settings"]["objective"])
         table.add_row(label, *(number(values["objective"]) for values in columns.values()))
         table.add_row("mass of λ", *(number(values["mass"]) for values in columns.values()))
-    if (length := summary["estimate"]["episode_length"]) is not None:
-        table.add_row("episode length (steps)", f"{length:.1f}", *([""] * (len(columns) - 1)))
+    table.add_row("episode length (steps)", *(number(lengths.get(name), 1) for name in columns))
     for name in summary["estimate"]["constraints"]:
         table.add_row(f"{name} - limit", *(number(values["constraints"][name]) for values in columns.values()))
     if result.certificate is not None:
@@ -109,12 +118,17 @@ def _print_result(result: runs.Result, figures: list[Path]) -> None:
         table.add_row("optimum" + (" (time-dependent)" if found.is_time_dependent else ""), "", number(found.optimum))
         table.add_row("(ε, ε)-optimal for ε =", "", number(found.epsilon))
     console.print(table)
+    for sentence in result.limits:
+        say(sentence)
     for line in cells_in_words(summary["cell_sizes"]):
-        console.print(line, markup=False, highlight=False)
+        say(line)
     if result.lacks_cost:
-        console.print(
-            "No info['cost']: trained without a constraint; name the key with --cost.", markup=False, highlight=False
-        )
+        say("No info['cost']: trained without a constraint; name the key with --cost.")
     if result.no_certificate is not None:
-        console.print(f"No certificate. {result.no_certificate}", markup=False, highlight=False)
+        say(f"No certificate. {result.no_certificate}")
     print_paths(result.folder.summary_path, *figures)
+
+
+def _alone(batch: Mapping[str, Any]) -> dict[str, Any]:
+    """What a batch is worth alone, without what λ̂ remembers."""
+    return {name: batch[f"{name}_fresh"] for name in ("objective", "constraints", "mass")}

@@ -33,7 +33,7 @@ from constrained_maxent.functionals import Entropy, Functional, LinearCost
 from constrained_maxent.functionals.config import functional_from_config
 from constrained_maxent.occupancy import Counts, GaussianMixture, OccupancyEstimator
 from constrained_maxent.occupancy.horizon import find_horizon
-from constrained_maxent.penalties import Quadratic
+from constrained_maxent.penalties import AdaptiveLagrangian, Quadratic
 from constrained_maxent.problem import Constraint
 from constrained_maxent.runs.settings import TrainSettings, json_object
 from constrained_maxent.spaces import Environment
@@ -190,7 +190,7 @@ def _wrap(bare: VectorEnv, settings: TrainSettings, tracking: dict[str, Any]) ->
     infos = steps[0][4]
     chosen = _over_density(bare, settings, [step[0] for step in steps], infos) if counted is None else counted
     objective = _objective(settings.objective, of_cells=counted is None)
-    penalty = settings.chosen_penalty() or Quadratic(1.0 if settings.beta is None else settings.beta)
+    penalty = settings.chosen_penalty() or (AdaptiveLagrangian() if settings.beta is None else Quadratic(settings.beta))
     constraints = {}
     if (key := _cost_key(infos, settings)) is not None:
         constraints["cost"] = Constraint(LinearCost(key, limit=settings.limit or 0.0), penalty)

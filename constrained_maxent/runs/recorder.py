@@ -29,7 +29,9 @@ class Recorder:
         since: iteration that this run began, or went on, from.
 
     Attributes:
-        last: objective and constraint values of the last batch, its mass, and the mean length of its episodes [steps].
+        last: objective and constraint values of the last estimate, and of the last batch alone; its mass, and the mean
+            length of its episodes [steps].
+        first: the same of the first batch, whose policy is nearly uniform; ``None`` where the run goes on from later.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class Recorder:
         from torch.utils.tensorboard import SummaryWriter
 
         self.last: dict[str, Any] = {}
+        self.first: dict[str, Any] | None = None
         self._folder, self._settings, self._problem = folder, settings, problem
         self._file = folder.metrics_path.open("a", newline="", encoding="utf-8")
         self._metrics = csv.DictWriter(self._file, columns(agent), extrasaction="ignore", lineterminator="\n")
@@ -55,9 +58,14 @@ class Recorder:
         self.last = {
             "objective": report.objective,
             "constraints": dict(report.constraints),
+            "objective_fresh": report.objective_fresh,
+            "constraints_fresh": dict(report.constraints_fresh),
             "mass": tracker.estimator.mass_,
+            "mass_fresh": None if batch is None else float(batch.weights.sum()) / batch.n_episodes,
             "episode_length": None if batch is None else batch.n_steps / batch.n_episodes,
         }
+        if report.iteration == 1:
+            self.first = self.last
         is_last = report.iteration == settings.iterations
         evaluate = is_last or report.iteration % settings.evaluate_every == 0
         if evaluate or report.iteration % settings.log_every == 0:
@@ -95,6 +103,8 @@ def columns(agent: PGP) -> list[str]:
     return [
         *("iteration", "timesteps", "objective", "penalty", "gradient_norm", "critic_loss"),
         *(f"constraint_{name}" for name in names),
+        "objective_fresh",
+        *(f"constraint_{name}_fresh" for name in names),
         *(f"multiplier_{name}" for name in names),
         "exact_objective",
         *(f"exact_constraint_{name}" for name in names),
@@ -165,6 +175,8 @@ def _row(report: IterationReport) -> dict[str, float | int | None]:
         "gradient_norm": report.gradient_norm,
         "critic_loss": report.critic_loss,
         **{f"constraint_{name}": value for name, value in report.constraints.items()},
+        "objective_fresh": report.objective_fresh,
+        **{f"constraint_{name}_fresh": value for name, value in report.constraints_fresh.items()},
         **{f"multiplier_{name}": value for name, value in report.multipliers.items()},
     }
 
