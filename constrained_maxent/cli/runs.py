@@ -136,16 +136,14 @@ def _one(found: runs.RunEvaluation) -> Table:
     from constrained_maxent.evaluation.rollouts import constraint_figure
 
     rollouts, exact = found.rollouts, found.exact
-    uniform = found.uniform.figures()
-    headings = [f"{rollouts.n_episodes} fresh episodes", *(["exact"] if exact is not None else []), "uniform actions"]
+    headings = [f"{rollouts.n_episodes} fresh episodes", *(["exact"] if exact is not None else [])]
     table = figures_table(f"{found.env_id}, iteration {found.iteration}", "", *headings)
     known: dict[str, float | None] = {}
     if exact is not None:
         known = {rollouts.label: exact.objective}
         known |= {constraint_figure(constraint): value for constraint, value in exact.constraints.items()}
     for name, estimate in rollouts.figures().items():
-        beside = [number(known.get(name))] if exact is not None else []
-        table.add_row(name, str(estimate), *beside, number(uniform[name].mean))
+        table.add_row(name, str(estimate), *([number(known.get(name))] if exact is not None else []))
     return table
 
 
@@ -166,10 +164,13 @@ def _several(paths: tuple[Path, ...], found: list[runs.RunEvaluation]) -> Table:
 
 def _notes(found: runs.RunEvaluation) -> list[str]:
     """What the figures of states are measured in and by."""
+    figures = found.uniform.figures()
+    compared = (found.uniform.label, "mass of λ", "episode length (steps)", "state entropy (nats)")
+    uniform = ", ".join(f"{name} {number(figures[name].mean)}" for name in compared if name in figures)
+    notes = [f"{found.env_id}, uniform actions: {uniform}.", *cells_in_words(found.rollouts.cell_sizes)]
     states = found.rollouts.states
     if states is None:
-        return []
-    notes = cells_in_words(found.rollouts.cell_sizes)
+        return notes
     if states.units:
         notes.append(f"{found.env_id}: the state entropy is that of a density per {'·'.join(states.units)}.")
     if states.coverage is not None:
