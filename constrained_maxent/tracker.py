@@ -529,7 +529,8 @@ class Tracker:
             parts = self.live.at_cells(self.estimator.encode(batch.observations, batch.actions), batch.costs)
         else:
             points = self.estimator.points_of(batch)
-            self._density_watch.look_at_rewarded(self.estimator, points)
+            if not self._is_frozen:  # nobody learns from those
+                self._density_watch.look_at_rewarded(self.estimator, points)
             parts = self.live.at(points)
         return sum(parts.values(), np.zeros(batch.n_steps))
 

@@ -101,7 +101,7 @@ def _print_result(result: runs.Result, figures: list[Path]) -> None:
     lengths = {"last batch": last["episode_length"]}
     if summary["exact"] is not None:
         columns |= {"exact": summary["exact"], "uniform policy, exact": summary["uniform_policy"]}
-    elif (first := summary["first_batch"]) is not None and summary["iterations"] > 1:
+    elif (first := result.first_batch) is not None and summary["iterations"] > 1:
         columns["first batch, nearly uniform"] = _alone(first)
         lengths["first batch, nearly uniform"] = first["episode_length"]
     table = figures_table(f"{summary['env_id']}, {summary['iterations']} iterations, {summary['status']}", "", *columns)
