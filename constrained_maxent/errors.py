@@ -134,3 +134,13 @@ class EndlessEpisode(UserWarning):
 
 class IntegerInfo(UserWarning):
     """Costs or states of vector copies arrive as whole numbers, to which Gymnasium may have cut them; a warning."""
+
+
+class EndsRewarded(UserWarning):
+    """In the units used each step of life lowers the objective, so that the agent is paid for ending episodes; a
+    warning.
+    """
+
+
+class DegenerateDensity(UserWarning):
+    """States have no density, or lie where the estimate of it ends, so that its figures mean little; a warning."""

@@ -18,6 +18,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from constrained_maxent.density_watch import DensityWatch
 from constrained_maxent.errors import (
     CheckpointMismatch,
     InvalidData,
@@ -33,7 +34,7 @@ from constrained_maxent.occupancy.weighting import Weighting
 from constrained_maxent.penalties import Penalty
 from constrained_maxent.problem import Constraint, Problem, ProblemValue, RewardFunction
 from constrained_maxent.schedules import Geometric
-from constrained_maxent.types import Batch, FloatArray, Points, as_array, check_count, require_finite
+from constrained_maxent.types import Batch, FloatArray, Measure, Points, as_array, check_count, require_finite
 
 Pairing = Literal["split", "same", "previous"]
 """Which estimate goes with which reward: fitted on the batch's first half and used on its second (the paper's
@@ -209,6 +210,7 @@ class Tracker:
         self._is_acting = False
         self._is_frozen = False
         self._has_looked_for_schedules = False
+        self._density_watch = DensityWatch()
 
     # Declarations, by the wrappers above.
 
@@ -446,6 +448,7 @@ class Tracker:
             self._warn_without_plan()
             if not self.whole_episodes:
                 self.episode_count.add(batch)
+            self._density_watch.look_at_fitted(self.estimator)
             self.problem.update_penalties(value, self.progress)
             assert self.live is not None
             self.live = self.live.with_coefficients(self.problem.terms(value))
@@ -465,10 +468,13 @@ class Tracker:
     def _fit(self, batch: Batch) -> None:
         if not self._is_frozen:
             self.estimator.fit(batch, progress=self._progress_of_batch)
+            measure = self.estimator.measure()
+            self.problem.resolve(measure, self.estimator.periodic)
             if any(constraint.penalty.asks_for_spread for constraint in self.problem.constraints.values()):
                 weights = batch.weights / batch.n_episodes
-                self.problem.measure_spreads(self.estimator.measure(), self.estimator.points_of(batch), weights)
-            self._evaluate()
+                self.problem.measure_spreads(measure, self.estimator.points_of(batch), weights)
+            self._evaluate(measure)
+            self._density_watch.look_at_ends(batch, self.weighting.horizon, self.problem.objective, measure)
 
     def alone(self, batch: Batch) -> OccupancyEstimator:
         """An estimator like this one that knows one batch and nothing else."""
@@ -477,7 +483,8 @@ class Tracker:
     def _evaluate_alone(self, batch: Batch, value: ProblemValue) -> ProblemValue:
         """The problem's value by this batch alone; ``value`` is that by λ̂, the same where it knows nothing else."""
         if self.estimator.remembers or self.pairing == "split" or self._is_frozen:
-            return self.problem.evaluate(self.alone(batch).measure())
+            measure = self.alone(batch).measure()
+            return self.problem.resolved(measure, self.estimator.periodic).evaluate(measure)
         return value
 
     def _count_violations(self, report: Report) -> None:
@@ -486,8 +493,7 @@ class Tracker:
             before = self.violations.get(name, Violations())
             self.violations[name] = before.after(violation, steps=report.steps, iteration=report.iteration)
 
-    def _evaluate(self) -> None:
-        measure = self.estimator.measure()
+    def _evaluate(self, measure: Measure) -> None:
         self._value = self.problem.evaluate(measure)
         self.live = self.problem.reward_function(measure, self._value)
 
@@ -521,7 +527,10 @@ class Tracker:
         if self.live.is_tabular:
             parts = self.live.at_cells(self.estimator.encode(batch.observations, batch.actions), batch.costs)
         else:
-            parts = self.live.at(self.estimator.points_of(batch))
+            points = self.estimator.points_of(batch)
+            if not self._is_frozen:  # nobody learns from those
+                self._density_watch.look_at_rewarded(self.estimator, points)
+            parts = self.live.at(points)
         return sum(parts.values(), np.zeros(batch.n_steps))
 
     # Checkpoints.
@@ -533,6 +542,7 @@ class Tracker:
             "estimator": self.estimator.state_dict(),
             "penalties": {name: state for name, state in penalties.items() if state},
             "terms": list(self.problem.term_names),
+            "settled": self.problem.settled(),
             "iteration": self.iteration,
             "timesteps": self.timesteps,
             "recorded_steps": self.recorded_steps,
@@ -570,12 +580,14 @@ class Tracker:
                     f"The checkpoint's penalty of {name!r} does not fit this environment's: {error}"
                 ) from error
         plan = _Plan.from_state(state["plan"]) or self._plan
+        settled = self.problem.with_settled(state.get("settled", {}), is_begun="samples" in state["estimator"])
         recorded_steps = int(state["recorded_steps"])
         violations = {name: Violations(**record) for name, record in state["violations"].items()}
         try:
             self.estimator.load_state_dict(state["estimator"])
         except InvalidData as error:
             raise CheckpointMismatch(f"The checkpoint's occupancy does not fit this environment: {error}") from error
+        self.problem.objective, self.problem.constraints = settled.objective, settled.constraints
         for name, penalty in penalties.items():
             self.problem.constraints[name] = replace(self.problem.constraints[name], penalty=penalty)
         self.iteration, self.timesteps = int(state["iteration"]), int(state["timesteps"])
@@ -584,7 +596,7 @@ class Tracker:
         self.episode_count.load_state_dict(state.get("fragments", ()))
         self.live = self._value = None
         if self.estimator.is_fitted:
-            self._evaluate()
+            self._evaluate(self.estimator.measure())
         self._forget_steps()
 
 

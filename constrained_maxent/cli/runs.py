@@ -13,7 +13,16 @@ from rich.table import Table
 
 import constrained_maxent as cmx
 from constrained_maxent import runs
-from constrained_maxent.cli.console import console, digits, figures_table, number, objective_label, print_paths, say
+from constrained_maxent.cli.console import (
+    cells_in_words,
+    console,
+    digits,
+    figures_table,
+    number,
+    objective_label,
+    print_paths,
+    say,
+)
 from constrained_maxent.errors import InvalidRun, InvalidSetting
 from constrained_maxent.runs.run_folder import RunFolder
 
@@ -157,9 +166,13 @@ def _several(paths: tuple[Path, ...], found: list[runs.RunEvaluation]) -> Table:
 
 
 def _notes(found: runs.RunEvaluation) -> list[str]:
-    """Why there are no exact values, where one might expect some; what figures of states are measured in and by."""
+    """Why there are no exact values, if one might expect some; uniform actions, to compare; units and measures."""
+    figures = found.uniform.figures()
+    compared = (found.uniform.label, "mass of λ", "episode length (steps)", "state entropy (nats)")
+    uniform = ", ".join(f"{name} {number(figures[name].mean)}" for name in compared if name in figures)
     states = found.rollouts.states
     notes = [] if found.no_exact is None else [f"{found.env_id}: no exact values. {found.no_exact}"]
+    notes += [f"{found.env_id}, uniform actions: {uniform}.", *cells_in_words(found.rollouts.cell_sizes)]
     if states is None:
         return notes
     if states.units:

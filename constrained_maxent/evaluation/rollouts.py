@@ -40,27 +40,34 @@ class RolloutEvaluation:
         constraints: R by name, with an interval where it is an expectation under λ: see :func:`estimate_of`.
         limits: whether each is kept, in words.
         length: of the episodes [steps].
+        mass: of λ, a mean over episodes: 1 at scale ``normalized`` where all last the whole horizon. The entropy of
+            densities says little without it.
         costs: of each recorded cost, by the key of ``info`` or, of a function, ``<constraint>()``.
         states: in continuous spaces: entropy, coverage, events.
         n_episodes: how many there were.
         label: what tables call the objective.
         contradiction: what in the episodes the published dynamics and costs, or the policy's own table, do not
             explain, where the environment is finite and publishes them: exact values are then of another process.
+        cell_sizes: of the cells whose entropies they are, by term, of densities with a ``resolution``: those of the
+            training, or of these episodes where there was none.
     """
 
     objective: Estimate | None
     constraints: Mapping[str, Estimate]
     limits: tuple[LimitVerdict, ...]
     length: Estimate
+    mass: Estimate
     costs: Mapping[str, CostStatistics]
     states: StateEvaluation | None
     n_episodes: int
     label: str
+    cell_sizes: Mapping[str, tuple[float, ...]]
     contradiction: str | None = None
 
     def figures(self) -> dict[str, Estimate]:
         """Everything measured, by the names that tables have."""
         figures = {} if self.objective is None else {self.label: self.objective}
+        figures |= {"mass of λ": self.mass, "episode length (steps)": self.length}
         figures |= {constraint_figure(name): estimate for name, estimate in self.constraints.items()}
         for name, cost in self.costs.items():
             figures[f"{name}, mean per step"] = cost.mean
@@ -68,7 +75,7 @@ class RolloutEvaluation:
             figures[f"{name}, share of episodes above 0"] = cost.violated
         if self.states is not None:
             figures |= self.states.figures()
-        return figures | {"episode length (steps)": self.length}
+        return figures
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, by the names of the attributes."""
@@ -141,7 +148,7 @@ def evaluate_rollouts(
     # Memory and buffer would mix in the occupancy of training.
     estimator = tracker.estimator.fresh().bind(state_space, action_space).fit(batch)
     measure, points = estimator.measure(), estimator.points_of(batch)
-    problem = tracker.problem
+    problem = tracker.problem.resolved(measure, tracker.estimator.periodic)
     states = None
     if isinstance(state_space, gym.spaces.Box):
         if measures is None:
@@ -167,11 +174,13 @@ def evaluate_rollouts(
         constraints=constraints,
         limits=verdicts(problem.constraints, constraints, n_episodes=len(batch)),
         length=bootstrap_mean(batch.lengths, seed=seed),
+        mass=bootstrap_mean([part.sum() for part in batch.split(batch.weights)], seed=seed),
         costs={name: cost_statistics(batch, name, seed=seed) for name in sorted(batch.costs)},
         states=states,
         n_episodes=len(batch),
         label="objective" if objective is None else objective.label,
         contradiction=contradiction,
+        cell_sizes=problem.cell_sizes,
     )
 
 

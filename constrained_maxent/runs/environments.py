@@ -29,12 +29,13 @@ from constrained_maxent.errors import (
     RedundantObservation,
 )
 from constrained_maxent.evaluation.state_measures import STATE_MEASURES
-from constrained_maxent.functionals import Functional, LinearCost
+from constrained_maxent.functionals import Entropy, Functional, LinearCost
+from constrained_maxent.functionals.config import functional_from_config
 from constrained_maxent.occupancy import Counts, GaussianMixture, OccupancyEstimator
 from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.penalties import AdaptiveLagrangian, Quadratic
 from constrained_maxent.problem import Constraint
-from constrained_maxent.runs.settings import TrainSettings
+from constrained_maxent.runs.settings import TrainSettings, json_object
 from constrained_maxent.spaces import Environment
 from constrained_maxent.tasks import PRESETS
 from constrained_maxent.tracker import find_tracker
@@ -192,7 +193,7 @@ def _wrap(bare: VectorEnv, settings: TrainSettings, tracking: dict[str, Any]) ->
     steps = [bare.step(bare.action_space.sample()) for _ in range(_PROBED)]
     infos = steps[0][4]
     chosen = _over_density(bare, settings, [step[0] for step in steps], infos) if counted is None else counted
-    objective = None if settings.objective is None else find_functional("objective", settings.objective)
+    objective = _objective(settings.objective, of_cells=counted is None)
     penalty = settings.chosen_penalty() or (AdaptiveLagrangian() if settings.beta is None else Quadratic(settings.beta))
     constraints = {}
     if (key := _cost_key(infos, settings)) is not None:
@@ -206,6 +207,19 @@ def _wrap(bare: VectorEnv, settings: TrainSettings, tracking: dict[str, Any]) ->
         constraints[name] = Constraint(find_functional("constraint", settings.constraint), penalty)
     wrapped: VectorEnv = constrain(bare, objective, constraints, **(chosen | tracking))
     return wrapped
+
+
+SHARE = 0.01
+"""Size of the cells whose entropy is maximized of densities, if nothing is said, in standard deviations."""
+
+
+def _objective(given: str | None, *, of_cells: bool) -> Functional | None:
+    """What ``--objective`` names or describes; by default the entropy, of densities that of cells."""
+    if given is None:
+        return Entropy(resolution=SHARE) if of_cells else None
+    if given.lstrip().startswith("{"):
+        return functional_from_config(json_object("objective", given, example='{"kind": "Entropy"}'))
+    return find_functional("objective", given)
 
 
 def find_functional(option: str, path: str) -> Functional:

@@ -16,6 +16,7 @@ from constrained_maxent.evaluation import (
     LimitVerdict,
     RolloutEvaluation,
     StateMeasures,
+    UniformActions,
     evaluate_rollouts,
     exact_problem,
 )
@@ -46,6 +47,7 @@ class RunEvaluation:
         iteration: of the run's last checkpoint.
         seed: of the rollouts.
         rollouts: what was measured in them.
+        uniform: the same of uniform actions, for comparison.
         exact: exact values, where environment and policy are finite and known.
         no_exact: why there are none, where an environment publishes its dynamics.
         limits: whether each limit is kept: exactly, where that is known.
@@ -55,6 +57,7 @@ class RunEvaluation:
     iteration: int
     seed: int
     rollouts: RolloutEvaluation
+    uniform: RolloutEvaluation
     exact: ExactEvaluation | None
     no_exact: str | None
     limits: tuple[LimitVerdict, ...]
@@ -66,6 +69,7 @@ class RunEvaluation:
             "iteration": self.iteration,
             "seed": self.seed,
             "rollouts": self.rollouts.to_json(),
+            "uniform": self.uniform.to_json(),
             "exact": exact_json(self.exact),
             "no_exact": self.no_exact,
             "limits": [asdict(verdict) for verdict in self.limits],
@@ -103,9 +107,11 @@ def evaluate(
         if rollouts.contradiction is not None:
             problem, no_exact = None, rollouts.contradiction
         exact = exact_evaluation(problem, agent)
+        actions = UniformActions(env, seed=seed)
+        uniform = evaluate_rollouts(env, actions, n_episodes=n_episodes, seed=seed, measures=measures)
         constraints = find_tracker(env).problem.constraints
     limits = rollouts.limits if exact is None else judge_exactly(constraints, exact)
-    evaluation = RunEvaluation(env_id, agent.iteration, seed, rollouts, exact, no_exact, limits)
+    evaluation = RunEvaluation(env_id, agent.iteration, seed, rollouts, uniform, exact, no_exact, limits)
     folder.write_json(folder.evaluation_path, evaluation.to_json())
     return evaluation
 

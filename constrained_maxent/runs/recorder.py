@@ -31,7 +31,9 @@ class Recorder:
         since: iteration that this run began, or went on, from.
 
     Attributes:
-        last: objective and constraint values of the last estimate, and of the last batch alone.
+        last: objective and constraint values of the last estimate, and of the last batch alone; its mass, and the mean
+            length of its episodes [steps].
+        first: the same of the first batch, whose policy is nearly uniform; ``None`` where the run goes on from later.
         problem: for exact evaluation; ``None`` where that is impossible, or since batches contradicted it.
         contradiction: what in the batches the published dynamics do not explain.
     """
@@ -47,6 +49,7 @@ class Recorder:
         self.contradiction: str | None = None
         self._witness = None if problem is None else Witness(problem)
         self._checked = 0  # steps
+        self.first: dict[str, Any] | None = None
         self._folder, self._settings = folder, settings
         self._file = folder.metrics_path.open("a", newline="", encoding="utf-8")
         self._metrics = csv.DictWriter(self._file, columns(agent), extrasaction="ignore", lineterminator="\n")
@@ -69,12 +72,19 @@ class Recorder:
         is_due = time.monotonic() - self._saved >= 60.0 * settings.checkpoint_minutes
         if not is_last and (is_due or report.iteration % settings.checkpoint_every == 0):
             self.checkpoint(agent)
+        tracker = find_tracker(agent.env)
+        batch = tracker.last_batch
         self.last = {
             "objective": report.objective,
             "constraints": dict(report.constraints),
             "objective_fresh": report.objective_fresh,
             "constraints_fresh": dict(report.constraints_fresh),
+            "mass": tracker.estimator.mass_,
+            "mass_fresh": None if batch is None else float(batch.weights.sum()) / batch.n_episodes,
+            "episode_length": None if batch is None else batch.n_steps / batch.n_episodes,
         }
+        if report.iteration == 1:
+            self.first = self.last
 
     def _check(self, agent: PGP, *, is_last: bool) -> None:
         """Hold the last batch, and those of the evaluations before it, against what the environment publishes."""

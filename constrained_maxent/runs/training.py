@@ -40,6 +40,8 @@ class Result:
         certificate: how far it is from the optimum, where that is quickly found.
         no_certificate: why there is none, where one might be expected: nobody can keep the limit, for example.
         interrupted: whether Ctrl-C ended it before its time.
+        first_batch: what ``summary["estimate"]`` says of the last, of a policy nearly uniform; ``None`` if the run goes
+            on from a later one.
         lacks_cost: whether there was no constraint because no step reports a cost.
     """
 
@@ -51,6 +53,7 @@ class Result:
     no_certificate: str | None
     interrupted: bool
     lacks_cost: bool
+    first_batch: Mapping[str, Any] | None = None
 
 
 def train(
@@ -226,6 +229,7 @@ def _run(
         "uniform_policy": exact_json(problem.evaluate_uniform()) if problem is not None else None,
         "limits": [asdict(verdict) for verdict in limits],
         "while_training": {name: asdict(record) for name, record in tracker.violations.items()},
+        "cell_sizes": tracker.problem.cell_sizes,
         "certificate": None,
         "versions": {
             "python": platform.python_version(),
@@ -242,7 +246,9 @@ def _run(
         summary["certificate"] = certificate.to_json()
         folder.write_json(folder.summary_path, summary)
     limits_in_words = (*map(str, limits), *on_the_way(tracker))
-    return Result(folder, summary, agent, limits_in_words, certificate, no_certificate, interrupted, without_cost)
+    return Result(
+        folder, summary, agent, limits_in_words, certificate, no_certificate, interrupted, without_cost, recorder.first
+    )
 
 
 def _saved(recorder: Recorder, agent: PGP, folder: RunFolder) -> str:

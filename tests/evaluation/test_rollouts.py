@@ -220,6 +220,8 @@ class TestByHand:
         figures = found.figures()
         assert list(figures) == [
             "entropy (nats)",
+            "mass of λ",
+            "episode length (steps)",
             "budget - limit",
             "cost, mean per step",
             "cost, maximum",
@@ -230,7 +232,6 @@ class TestByHand:
             "effective grid cells, share",
             "outside the grid, share of steps",
             "late, share of steps",
-            "episode length (steps)",
         ]
         assert figures["cost, maximum"] == Estimate(0.5, 0.5, 0.5)
         plain = json.loads(json.dumps(found.to_json()))
