@@ -106,3 +106,7 @@ class UnplannedRun(UserWarning):
 
 class RedundantObservation(UserWarning):
     """Coordinates of an observation depend on each other, so that it has no density; a warning."""
+
+
+class UnlikeTraining(UserWarning):
+    """An expert earns far less than in its training, so that it is not the same environment to it; a warning."""

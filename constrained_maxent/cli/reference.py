@@ -36,7 +36,7 @@ class TrainReference:
     env_id: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV_ID")]
     """Any registered id with actions in a Box, for example PointMass-v0; a bare environment, not a -PGP- one."""
     timesteps: int = 100_000
-    """Steps of the training environments, all together."""
+    """Steps of the training environments, all together; the first 4000 only explore."""
     seed: int = 0
     """Seed of everything random."""
     episodes: int = 30
@@ -173,5 +173,8 @@ def _print(reference: Reference, path: Path) -> None:
         if name != "command":
             table.add_row(name.replace("_", " "), str(shown))
     console.print(table)
+    random = reference.about.get("mean_return_of_random_actions")
+    if random is not None and reference.about["mean_return"] <= random:
+        console.print("This expert earns no more than random actions do: train it longer.", style="yellow")
     if command := reference.about.get("command"):
         console.print(str(command), markup=False, highlight=False, soft_wrap=True)
