@@ -98,7 +98,7 @@ def _run(command: str, arguments: list[str]) -> int:
             code: int = called.run(_options(arguments))
             return code
     except (ConstrainedMaxentError, OSError, DependencyNotInstalled) as error:
-        errors.print(f"cmaxent: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        errors.print(f"cmaxent: {error}", style="red", highlight=False, soft_wrap=True)
         return 2
     except KeyboardInterrupt:
         errors.print("cmaxent: interrupted.", style="red")

@@ -10,7 +10,15 @@ from typing import Annotated, Any, ClassVar
 import tyro
 
 from constrained_maxent import runs
-from constrained_maxent.cli.console import INTERRUPTED, console, figures_table, number, objective_label, print_paths
+from constrained_maxent.cli.console import (
+    INTERRUPTED,
+    console,
+    figures_table,
+    number,
+    objective_label,
+    print_paths,
+    print_table,
+)
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.runs.run_folder import RunFolder, default_folder
 from constrained_maxent.runs.settings import TrainSettings
@@ -97,11 +105,9 @@ def _print_result(result: runs.Result, figures: list[Path]) -> None:
         table.add_section()
         table.add_row("optimum" + (" (time-dependent)" if found.is_time_dependent else ""), "", number(found.optimum))
         table.add_row("(ε, ε)-optimal for ε =", "", number(found.epsilon))
-    console.print(table)
+    print_table(table)
     if result.lacks_cost:
-        console.print(
-            "No info['cost']: trained without a constraint; name the key with --cost.", markup=False, highlight=False
-        )
+        console.print("No info['cost']: trained without a constraint; name the key with --cost.", highlight=False)
     if result.no_certificate is not None:
-        console.print(f"No certificate. {result.no_certificate}", markup=False, highlight=False)
+        console.print(f"No certificate. {result.no_certificate}", highlight=False)
     print_paths(result.folder.summary_path, *figures)

@@ -16,7 +16,7 @@ import torch
 from constrained_maxent.agents import PGP, IterationReport
 from constrained_maxent.errors import InfeasibleProblem, InvalidRun, InvalidSetting
 from constrained_maxent.evaluation import QUICK_VARIABLES, ExactEvaluation, ExactProblem, exact_problem
-from constrained_maxent.runs.environments import completed, lacks_cost, make_environment
+from constrained_maxent.runs.environments import completed, lacks_cost, make_environment, with_chosen_state
 from constrained_maxent.runs.recorder import Recorder, columns, exact_evaluation, stop_on_request
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
@@ -67,6 +67,7 @@ def train(
     """
     settings = completed(env_id, settings)
     env = make_environment(env_id, settings)
+    settings = with_chosen_state(settings, env)
     try:
         agent = PGP(env, settings.agent, seed=settings.seed)
         is_new = not folder.path.exists()
