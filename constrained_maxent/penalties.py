@@ -24,6 +24,9 @@ class Penalty(ABC):
     changing: ClassVar[tuple[str, ...]] = ()
     """Fields that ``updated`` changes: the part of a penalty that a checkpoint holds."""
 
+    remedy: ClassVar[str] = "Raise what a violation costs, or train longer."
+    """What to do where the limit is broken in the end."""
+
     # A field, so that Gymnasium, which writes specs by dataclasses.asdict, keeps it: beta alone tells no penalty.
     kind: str = field(init=False, repr=False, default="")
     """Name of the class."""
@@ -54,7 +57,21 @@ class Penalty(ABC):
         """Whether it changes with the progress of the run, whose end must then be known."""
         return False
 
-    def state_dict(self) -> dict[str, float]:
+    @property
+    def asks_for_spread(self) -> bool:
+        """Whether :meth:`with_spread` is to be called before the next batch is evaluated."""
+        return False
+
+    def with_spread(self, spread: float) -> Self:
+        """The penalty once it is known by how much R differs from step to step. Most do not ask.
+
+        Args:
+            spread: standard deviation of ∂R/∂λ over the steps of a batch, weighted as in λ, times the mass of λ: of a
+                cost, in the units of R, by how much it varies.
+        """
+        return self
+
+    def state_dict(self) -> dict[str, float | None]:
         """The fields that change, by name."""
         return {name: getattr(self, name) for name in self.changing}
 
@@ -65,6 +82,10 @@ class Penalty(ABC):
     def to_config(self) -> dict[str, Any]:
         """Plain data from which ``penalty_from_config`` makes an equal penalty."""
         return asdict(self)
+
+
+_BETA_REMEDY = "Raise β, or take AdaptiveLagrangian(), which finds the price of a limit by itself."
+_PRICE_REMEDY = "Train longer, as the price is still rising; if that does not help, perhaps no policy keeps the limit."
 
 
 @dataclass(frozen=True)
@@ -80,6 +101,7 @@ class Quadratic(Penalty):
     (2.0, 2.0, 0.0)
     """
 
+    remedy: ClassVar[str] = _BETA_REMEDY
     beta: float
 
     def __post_init__(self) -> None:
@@ -108,6 +130,7 @@ class QuadraticContinuation(Penalty):
     (1.0, 10.0)
     """
 
+    remedy: ClassVar[str] = _BETA_REMEDY
     changing: ClassVar[tuple[str, ...]] = ("progress",)
 
     start: float
@@ -145,6 +168,7 @@ class Exact(Penalty):
         beta: β ≥ 0 [nats / R]. Exact once it exceeds the constraint's multiplier.
     """
 
+    remedy: ClassVar[str] = _BETA_REMEDY
     beta: float
 
     def __post_init__(self) -> None:
@@ -168,6 +192,7 @@ class Lagrangian(Penalty):
         largest: upper bound of μ, for projection; ``inf`` for none.
     """
 
+    remedy: ClassVar[str] = _PRICE_REMEDY
     changing: ClassVar[tuple[str, ...]] = ("multiplier",)
 
     learning_rate: float
@@ -205,6 +230,7 @@ class AugmentedLagrangian(Penalty):
         multiplier: μ ≥ 0 at the start [nats / R].
     """
 
+    remedy: ClassVar[str] = _PRICE_REMEDY
     changing: ClassVar[tuple[str, ...]] = ("multiplier",)
 
     beta: float
@@ -238,6 +264,10 @@ class AdaptiveLagrangian(Penalty):
     :math:`\mu = m / R_{\max}`. A violation as large as any becomes dearer by η nats per batch, in whatever units the
     cost is, and as the violation shrinks *m* settles. A β that is raised until the limit holds would run away.
 
+    A unit that is too small lets tiny violations shake a policy that keeps its limit but for noise. So R_max starts at
+    the spread of what is constrained: of a cost, its standard deviation over the steps of the first batch in which it
+    varies.
+
     A high price from the start keeps an agent from exploring at all; with ``final_rate`` η grows geometrically over
     the run.
 
@@ -246,24 +276,25 @@ class AdaptiveLagrangian(Penalty):
         final_rate: η at the end of the run; ``None`` for no change.
         price: m ≥ 0 at the start, what the largest violation costs [nats].
         largest_violation: R_max so far, at least 0 [R]. Given at the start, it is the least unit: violations that stay
-            far below it hardly count.
+            far below it hardly count. ``None`` for the spread, as soon as it is known.
         progress: share of the run that is over, from 0 to 1.
 
-    >>> penalty = AdaptiveLagrangian().updated(0.1, progress=0.0)
+    >>> penalty = AdaptiveLagrangian().with_spread(0.1).updated(0.1, progress=0.0)
     >>> penalty.multiplier, penalty.slope(0.05)
     (10.0, 15.0)
     """
 
+    remedy: ClassVar[str] = _PRICE_REMEDY
     changing: ClassVar[tuple[str, ...]] = ("price", "largest_violation", "progress")
 
     rate: float = 1.0
     final_rate: float | None = None
     price: float = 0.0
-    largest_violation: float = 0.0
+    largest_violation: float | None = None
     progress: float = 0.0
 
     def __post_init__(self) -> None:
-        _require_nonnegative(rate=self.rate, price=self.price, largest_violation=self.largest_violation)
+        _require_nonnegative(rate=self.rate, price=self.price, largest_violation=self._unit)
         if self.rate == 0.0:
             raise InvalidSetting("rate=0 would never raise the multiplier: give a number above 0.")
         _require_progress(self.progress)
@@ -273,6 +304,19 @@ class AdaptiveLagrangian(Penalty):
     def has_schedule(self) -> bool:
         return self.final_rate is not None
 
+    @property
+    def asks_for_spread(self) -> bool:
+        return self.largest_violation is None
+
+    def with_spread(self, spread: float) -> Self:
+        """With this R_max, if there is none yet; nothing that varies is no unit."""
+        return replace(self, largest_violation=spread) if self.asks_for_spread and spread > 0.0 else self
+
+    @property
+    def _unit(self) -> float:
+        """R_max; 0 as long as nobody knows one."""
+        return 0.0 if self.largest_violation is None else self.largest_violation
+
     def _rate(self) -> float:
         """η of this batch."""
         return self.rate if self.final_rate is None else Geometric(self.rate, self.final_rate).at(self.progress)
@@ -280,28 +324,29 @@ class AdaptiveLagrangian(Penalty):
     @property
     def multiplier(self) -> float:
         """μ [nats / R]; 0 as long as nothing was violated."""
-        return self.price / self.largest_violation if self.largest_violation > 0.0 else 0.0
+        return self.price / self._unit if self._unit > 0.0 else 0.0
 
     def value(self, violation: float) -> float:
-        inside = min(violation, self.largest_violation)
+        inside = min(violation, self._unit)
         value = (self._shifted(inside) ** 2 - self.price**2) / (2.0 * self._rate())
-        if inside < violation and self.largest_violation > 0.0:
+        if inside < violation and self._unit > 0.0:
             value += self._shifted(inside) * math.log(violation / inside)
         return value
 
     def slope(self, violation: float) -> float:
-        if self.largest_violation == 0.0:
+        if self._unit == 0.0:
             return 0.0
-        return self._shifted(min(violation, self.largest_violation)) / max(violation, self.largest_violation)
+        return self._shifted(min(violation, self._unit)) / max(violation, self._unit)
 
     def _shifted(self, violation: float) -> float:
         """[m + ηρ]₊; m itself as long as there is no unit to measure violations in."""
-        if self.largest_violation == 0.0:
+        if self._unit == 0.0:
             return self.price
-        return max(self.price + self._rate() * violation / self.largest_violation, 0.0)
+        return max(self.price + self._rate() * violation / self._unit, 0.0)
 
     def updated(self, violation: float, progress: float) -> Self:
-        widened = replace(self, largest_violation=max(self.largest_violation, violation))
+        widest = max(self._unit, violation)
+        widened = replace(self, largest_violation=widest) if widest > 0.0 else self
         # Without a schedule a penalty must not differ from itself for nothing.
         now = progress if self.has_schedule else self.progress
         return replace(widened, price=widened._shifted(violation), progress=now)

@@ -16,7 +16,7 @@ import numpy as np
 from constrained_maxent.errors import DuplicateName, InvalidSetting
 from constrained_maxent.functionals import Functional
 from constrained_maxent.functionals.base import as_measure
-from constrained_maxent.penalties import Penalty
+from constrained_maxent.penalties import AdaptiveLagrangian, Penalty
 from constrained_maxent.types import FloatArray, IntArray, Measure, Points
 
 OBJECTIVE = "objective"
@@ -29,11 +29,11 @@ class Constraint:
 
     Args:
         functional: F, convex, with its ``limit``.
-        penalty: ℒ.
+        penalty: ℒ; by default the one that finds the price of the limit, in whatever units it is.
     """
 
     functional: Functional
-    penalty: Penalty
+    penalty: Penalty = field(default_factory=AdaptiveLagrangian)
 
 
 @dataclass(frozen=True)
@@ -217,6 +217,20 @@ class Problem:
         """The pseudo-reward at λ; ``value`` is the problem's value at the same λ."""
         return RewardFunction(as_measure(occupancy), self.terms(value))
 
+    def measure_spreads(self, occupancy: Measure, points: Points, weights: FloatArray) -> None:
+        """Tell the penalties that ask by how much R differs from step to step, see ``Penalty.with_spread``.
+
+        Args:
+            occupancy: λ̂.
+            points: the steps of the batch, ``(n,)``.
+            weights: of the steps in λ̂, ``(n,)``.
+        """
+        for name, constraint in self.constraints.items():
+            if constraint.penalty.asks_for_spread:
+                derivative = constraint.functional.derivative(occupancy, points)
+                spread = _standard_deviation(derivative, weights) * float(weights.sum())
+                self.constraints[name] = replace(constraint, penalty=constraint.penalty.with_spread(spread))
+
     def update_penalties(self, value: ProblemValue, progress: float) -> None:
         """Let multipliers follow the violations.
 
@@ -227,3 +241,14 @@ class Problem:
         for name, constraint in self.constraints.items():
             updated = constraint.penalty.updated(value.constraints[name], progress)
             self.constraints[name] = replace(constraint, penalty=updated)
+
+
+def _standard_deviation(values: FloatArray, weights: FloatArray) -> float:
+    """Of values ``(n,)`` with weights; 0 where it is no number: a penalty without a unit finds another one."""
+    counted = weights > 0.0
+    if not counted.any():
+        return 0.0
+    values, shares = values[counted], weights[counted] / weights[counted].sum()
+    deviation = float(np.sqrt(shares @ (values - shares @ values) ** 2))
+    # Equal numbers differ by rounding.
+    return deviation if deviation > 1e-12 * float(np.abs(values).max()) and np.isfinite(deviation) else 0.0

@@ -7,10 +7,12 @@ pseudo-rewards of the penalized problem, and lets penalties follow. It knows no 
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from copy import deepcopy
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -55,6 +57,9 @@ class Report:
         objective: F(λ̂); ``None`` without an objective, or without an estimate yet.
         constraints: R(λ̂) by name; satisfied where ≤ 0.
         multipliers: ℒ'(R) by name.
+        objective_fresh, constraints_fresh: the same of the episodes of this batch alone. They differ where λ̂ remembers
+            earlier batches (or was fitted to half of this one): an average over past policies hides that the present
+            one is bad. A plug-in estimate: of few episodes the entropy is low.
         penalty: Σ ℒ(R).
         discount: γ of the occupancy.
         pseudo_rewards: of each trajectory, ``(n_steps,)``.
@@ -71,6 +76,8 @@ class Report:
     episode_count: float
     objective: float | None
     constraints: Mapping[str, float]
+    objective_fresh: float | None
+    constraints_fresh: Mapping[str, float]
     multipliers: Mapping[str, float]
     penalty: float
     discount: float
@@ -85,6 +92,33 @@ class Report:
         """Plain data, as ``info["batch"]`` carries it; its lists are copies, and the arrays in them read-only."""
         content = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {name: list(value) if isinstance(value, list) else value for name, value in content.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Violations:
+    """How far a constraint was broken while an agent learnt, by each batch alone.
+
+    Attributes:
+        total: Σ [R]₊ over batches, in the units of R: what learning has cost.
+        worst: the largest R of a batch; ``-inf`` before the first.
+        worst_iteration: which batch that was, from 0.
+        steps: steps of batches with R > 0.
+    """
+
+    total: float = 0.0
+    worst: float = -math.inf
+    worst_iteration: int = 0
+    steps: int = 0
+
+    def after(self, violation: float, *, steps: int, iteration: int) -> Violations:
+        """With one batch more."""
+        is_worst = violation > self.worst
+        return Violations(
+            total=self.total + max(violation, 0.0),
+            worst=violation if is_worst else self.worst,
+            worst_iteration=iteration if is_worst else self.worst_iteration,
+            steps=self.steps + (steps if violation > 0.0 else 0),
+        )
 
 
 @dataclass(frozen=True)
@@ -109,7 +143,7 @@ class Tracker:
     """Fits λ̂ at the end of every batch and turns it into the pseudo-rewards of the penalized problem.
 
     Args:
-        estimator: bound to the spaces already.
+        estimator: bound to the spaces, and not fitted yet.
         weighting: discount weights and scale.
         pairing: see :data:`Pairing`.
         whole_episodes: whether batches are of whole episodes, and not of fragments.
@@ -127,6 +161,8 @@ class Tracker:
         sources: where each observed quantity comes from, by the name that it is recorded under.
         last_batch: the batch closed last.
         last_report: what it ended with.
+        violations: how far each constraint was broken while an agent learnt, by name.
+        recorded_steps: steps of all batches that an agent learnt from.
         generation: changes where the steps under way are to be forgotten; recording wrappers look at it.
     """
 
@@ -155,7 +191,10 @@ class Tracker:
         self.sources: dict[str, Source] = {}
         self.last_batch: Batch | None = None
         self.last_report: Report | None = None
+        self.violations: dict[str, Violations] = {}
+        self.recorded_steps = 0
         self.generation = 0
+        self._unfitted = deepcopy(estimator)  # a first fit remembers nothing
         self._log_prob = policy_log_prob
         self._value: ProblemValue | None = None
         self._plan: _Plan | None = None
@@ -361,9 +400,10 @@ class Tracker:
         """
         try:
             rewards, ready = self._close(batch, n_first)
+            value = self._value if self._value is not None else ProblemValue(None, {}, 0.0)
+            fresh = self._evaluate_alone(batch, value)
         finally:
             self.restart_batch()
-        value = self._value if self._value is not None else ProblemValue(None, {}, 0.0)
         self.last_batch = batch
         self.last_report = Report(
             iteration=self.iteration,
@@ -372,6 +412,8 @@ class Tracker:
             episode_count=batch.n_episodes,
             objective=value.objective,
             constraints=dict(value.constraints),
+            objective_fresh=fresh.objective,
+            constraints_fresh=dict(fresh.constraints),
             multipliers={
                 name: self.problem.constraints[name].penalty.slope(r) for name, r in value.constraints.items()
             },
@@ -387,6 +429,7 @@ class Tracker:
         self.iteration += 1
         self._progress_of_batch = self.progress
         if not self._is_frozen:
+            self._count_violations(self.last_report)
             self._warn_without_plan()
             self.problem.update_penalties(value, self.progress)
             assert self.live is not None
@@ -407,7 +450,26 @@ class Tracker:
     def _fit(self, batch: Batch) -> None:
         if not self._is_frozen:
             self.estimator.fit(batch, progress=self._progress_of_batch)
+            if any(constraint.penalty.asks_for_spread for constraint in self.problem.constraints.values()):
+                weights = batch.weights / batch.n_episodes
+                self.problem.measure_spreads(self.estimator.measure(), self.estimator.points_of(batch), weights)
             self._evaluate()
+
+    def alone(self, batch: Batch) -> OccupancyEstimator:
+        """An estimator like this one that knows one batch and nothing else."""
+        return deepcopy(self._unfitted).fit(batch)
+
+    def _evaluate_alone(self, batch: Batch, value: ProblemValue) -> ProblemValue:
+        """The problem's value by this batch alone; ``value`` is that by λ̂, the same where it knows nothing else."""
+        if self.estimator.remembers or self.pairing == "split" or self._is_frozen:
+            return self.problem.evaluate(self.alone(batch).measure())
+        return value
+
+    def _count_violations(self, report: Report) -> None:
+        self.recorded_steps += report.steps
+        for name, violation in report.constraints_fresh.items():
+            before = self.violations.get(name, Violations())
+            self.violations[name] = before.after(violation, steps=report.steps, iteration=report.iteration)
 
     def _evaluate(self) -> None:
         measure = self.estimator.measure()
@@ -474,10 +536,12 @@ class Tracker:
             "terms": list(self.problem.term_names),
             "iteration": self.iteration,
             "timesteps": self.timesteps,
+            "recorded_steps": self.recorded_steps,
+            "violations": {name: asdict(record) for name, record in self.violations.items()},
             "plan": None if self._plan is None else {self._plan.unit: self._plan.amount},
         }
 
-    def _penalty_states(self) -> dict[str, dict[str, float]]:
+    def _penalty_states(self) -> dict[str, dict[str, float | None]]:
         return {name: constraint.penalty.state_dict() for name, constraint in self.problem.constraints.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -506,6 +570,8 @@ class Tracker:
                     f"The checkpoint's penalty of {name!r} does not fit this environment's: {error}"
                 ) from error
         plan = _Plan.from_state(state["plan"]) or self._plan
+        recorded_steps = int(state["recorded_steps"])
+        violations = {name: Violations(**record) for name, record in state["violations"].items()}
         try:
             self.estimator.load_state_dict(state["estimator"])
         except InvalidData as error:
@@ -513,6 +579,7 @@ class Tracker:
         for name, penalty in penalties.items():
             self.problem.constraints[name] = replace(self.problem.constraints[name], penalty=penalty)
         self.iteration, self.timesteps = int(state["iteration"]), int(state["timesteps"])
+        self.recorded_steps, self.violations = recorded_steps, violations
         self._plan = plan
         self.live = self._value = None
         if self.estimator.is_fitted:

@@ -63,10 +63,8 @@ def train(
     task: Task, *, seed: int, iterations: int, progress_bar: bool = False
 ) -> tuple[ExactEvaluation, ExactEvaluation]:
     """Exact evaluations of the uniform policy and of the trained one."""
-    budget = cmx.problem.Constraint(
-        cmx.functionals.LinearCost(task.cost, limit=task.limit),
-        cmx.penalties.AugmentedLagrangian(beta=300.0, learning_rate=10.0),
-    )
+    # The limit is enough: its price, in nats for each unit of cost, finds itself.
+    budget = cmx.problem.Constraint(cmx.functionals.LinearCost(task.cost, limit=task.limit))
     env = gym.make_vec(task.env_id, num_envs=32, **task.env_kwargs)
     env = cmx.wrappers.constrain(
         env, constraints={"cost": budget}, estimator=cmx.occupancy.Counts(memory=0.9), episodes_per_batch=32

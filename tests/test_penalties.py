@@ -141,6 +141,20 @@ class TestUpdate:
         """A violation of a thousandth of it costs a thousandth of the rate."""
         assert AdaptiveLagrangian(2.0, largest_violation=1.0).updated(1e-3, 0.0).price == pytest.approx(2e-3)
 
+    @pytest.mark.fault
+    def test_a_spread_is_the_least_unit(self) -> None:
+        """Asked for once; what does not vary is no unit; a violation that is larger takes its place."""
+        penalty = AdaptiveLagrangian(2.0)
+        assert penalty.asks_for_spread
+        assert penalty.with_spread(0.0) == penalty
+        known = penalty.with_spread(1.0)
+        assert not known.asks_for_spread
+        assert known.with_spread(5.0) == known
+        assert known.updated(1e-3, 0.0).price == pytest.approx(2e-3)
+        assert known.updated(3.0, 0.0).largest_violation == 3.0
+        assert penalty.updated(-1.0, 0.0).asks_for_spread, "what is kept tells no unit"
+        assert not AdaptiveLagrangian(largest_violation=0.0).asks_for_spread
+
     def test_a_rate_that_grows(self) -> None:
         """From 1 to 4, doubled by each half of the run."""
         penalty, prices = AdaptiveLagrangian(1.0, 4.0), []

@@ -10,7 +10,14 @@ import pytest
 
 from constrained_maxent.errors import DuplicateName, InvalidSetting, MissingCost
 from constrained_maxent.functionals import Entropy, KLDivergence, L2Distance, LinearCost, Reward
-from constrained_maxent.penalties import AugmentedLagrangian, Exact, Lagrangian, Quadratic, QuadraticContinuation
+from constrained_maxent.penalties import (
+    AdaptiveLagrangian,
+    AugmentedLagrangian,
+    Exact,
+    Lagrangian,
+    Quadratic,
+    QuadraticContinuation,
+)
 from constrained_maxent.problem import Constraint, Problem
 from constrained_maxent.types import Measure, Points
 
@@ -247,3 +254,17 @@ class TestRewards:
         measure = Measure.from_table(TABLE, {"coins": 4.0})
         reward = paid.reward_function(measure, paid.evaluate(measure))
         assert (paid.evaluate(measure).objective, reward.at_cell(2, {"coins": 7.0})) == (4.0, {"objective": 7.0})
+
+
+@pytest.mark.fault
+def test_the_spread_of_a_cost_is_its_standard_deviation() -> None:
+    """Costs 1 and 3, twice as heavy: mean 7/3, variance 8/9, mass 1.5; a step without weight counts for nothing."""
+    cost = Constraint(LinearCost("cost", limit=0.0))
+    found = Problem.of(None, {"cost": cost, "fixed": Constraint(LinearCost("cost", limit=0.0), Quadratic(1.0))})
+    points = Points(density=np.ones(3), state_density=np.ones(3), costs={"cost": np.array([1.0, 3.0, 99.0])})
+    weights = np.array([0.5, 1.0, 0.0])
+    found.measure_spreads(Measure(points=points, weights=weights, expected_costs={"cost": 3.5}), points, weights)
+    penalty = found.constraints["cost"].penalty
+    assert isinstance(penalty, AdaptiveLagrangian)
+    assert penalty.largest_violation == pytest.approx(1.5 * np.sqrt(8.0) / 3.0)
+    assert found.constraints["fixed"].penalty == Quadratic(1.0)

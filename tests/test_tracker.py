@@ -360,6 +360,37 @@ class TestReport:
         assert (report.iteration, report.episodes, report.steps) == (0, 1, 1)
 
 
+@pytest.mark.fault
+class TestFresh:
+    """A batch by itself, beside an estimate that remembers."""
+
+    def test_by_hand(self):
+        """The cost of the state's first step is 2 at weight 1, then -1: λ̂ has half of each, the batch its own."""
+        tracker = make(memory=0.5)
+        close(tracker, batch(cost=2.0))
+        report = close(tracker, batch(actions=(1, 1), cost=-1.0))
+        assert report.constraints["cost"] == pytest.approx(0.5)
+        assert report.constraints_fresh["cost"] == pytest.approx(-1.0)
+        # Masses 1 and ½ in two cells, σ = 0.1.
+        assert report.objective_fresh == pytest.approx(-np.log(1.1) - 0.5 * np.log(0.6))
+        # Masses ½, ½ and ½ in three.
+        assert report.objective == pytest.approx(-1.5 * np.log(0.6))
+
+    def test_without_memory_it_is_the_same(self):
+        tracker = make()
+        report = close(tracker, batch(cost=2.0))
+        assert (report.objective_fresh, report.constraints_fresh) == (report.objective, report.constraints)
+
+    def test_fresh_episodes_are_scored_by_themselves(self):
+        """Frozen, the estimate stays that of the training."""
+        tracker = make()
+        close(tracker, batch(cost=2.0))
+        with tracker.frozen():
+            report = close(tracker, batch(cost=-1.0))
+        assert (report.constraints["cost"], report.constraints_fresh["cost"]) == (2.0, -1.0)
+        assert tracker.violations["cost"].total == 2.0
+
+
 class TestCheckpoints:
     @pytest.mark.parametrize("pairing", ["previous", "same", "split"])
     @pytest.mark.parametrize("memory", [0.0, 0.5])

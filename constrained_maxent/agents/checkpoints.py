@@ -17,7 +17,7 @@ from constrained_maxent.errors import CheckpointMismatch, DamagedCheckpoint, Inv
 from constrained_maxent.spaces import Environment, single_spaces
 from constrained_maxent.tracker import Tracker, find_tracker
 
-FORMAT = 5
+FORMAT = 6
 """Version of the file's layout. Files of another version are refused by name."""
 
 

@@ -190,7 +190,7 @@ class PGP:
             while done < amount:
                 report = self._iterate()
                 done = (self.timesteps if iterations is None else self.iteration) - begun
-                progress.update(done, objective=report.objective, constraints=report.constraints)
+                progress.update(done, objective=report.objective, constraints=report.constraints_fresh)
                 if callback is not None:
                     answer = callback(self, report)
                     if answer is not None and not answer:  # no answer is no reason to stop
@@ -220,6 +220,8 @@ class PGP:
             constraints=report.constraints,
             multipliers=report.multipliers,
             penalty=report.penalty,
+            objective_fresh=report.objective_fresh,
+            constraints_fresh=report.constraints_fresh,
             gradient_norm=gradient_norm,
             critic_loss=critic_loss,
         )

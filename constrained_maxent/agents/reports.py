@@ -20,6 +20,7 @@ class IterationReport:
         timesteps: steps taken in the environment so far.
         objective, constraints, multipliers, penalty: from ``info["batch"]``, estimated on the batch before the update,
             which the learner collected.
+        objective_fresh, constraints_fresh: of that batch alone, where the estimate remembers earlier ones.
         gradient_norm: of the batch's first gradient, before clipping: that of P, unless advantages are normalized or
             a proximal term belongs to it.
         critic_loss: in standardized units; ``None`` without a critic.
@@ -31,6 +32,8 @@ class IterationReport:
     constraints: Mapping[str, float]
     multipliers: Mapping[str, float]
     penalty: float
+    objective_fresh: float | None
+    constraints_fresh: Mapping[str, float]
     gradient_norm: float
     critic_loss: float | None = None
 

@@ -75,6 +75,11 @@ def _print_lines(table: Table) -> None:
                 show(f"{label}\n    {figure}".lstrip("\n") if is_long else f"{label} {figure}")
 
 
+def say(sentence: str) -> None:
+    """A sentence as it is."""
+    console.print(sentence, markup=False, highlight=False)
+
+
 def print_paths(*paths: Path) -> None:
     """Files that were written, one a line, never broken."""
     for path in paths:

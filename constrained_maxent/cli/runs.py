@@ -13,7 +13,15 @@ from rich.table import Table
 
 import constrained_maxent as cmx
 from constrained_maxent import runs
-from constrained_maxent.cli.console import console, figures_table, number, objective_label, print_paths, print_table
+from constrained_maxent.cli.console import (
+    console,
+    figures_table,
+    number,
+    objective_label,
+    print_paths,
+    print_table,
+    say,
+)
 from constrained_maxent.errors import InvalidRun, InvalidSetting
 from constrained_maxent.runs.run_folder import RunFolder
 
@@ -38,8 +46,11 @@ class Evaluate:
         folders = [RunFolder(path) for path in self.run_folders]
         found = [runs.evaluate(folder, n_episodes=self.episodes, seed=self.seed) for folder in folders]
         print_table(_one(found[0]) if len(found) == 1 else _several(self.run_folders, found))
+        for folder, evaluation in zip(folders, found, strict=True):
+            for verdict in evaluation.limits:
+                say(f"{folder.path.name}: {verdict}" if len(found) > 1 else str(verdict))
         for line in dict.fromkeys(note for evaluation in found for note in _notes(evaluation)):
-            console.print(line, highlight=False)
+            say(line)
         print_paths(*(folder.evaluation_path for folder in folders))
         return 0
 

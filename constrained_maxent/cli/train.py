@@ -18,6 +18,7 @@ from constrained_maxent.cli.console import (
     objective_label,
     print_paths,
     print_table,
+    say,
 )
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.runs.run_folder import RunFolder, default_folder
@@ -91,7 +92,12 @@ class Train:
 
 def _print_result(result: runs.Result, figures: list[Path]) -> None:
     summary = result.summary
-    columns: dict[str, Mapping[str, Any]] = {"last batch": summary["estimate"]}
+    last = summary["estimate"]
+    alone = {"objective": last["objective_fresh"], "constraints": last["constraints_fresh"]}
+    # A plug-in estimate of few episodes is low: an estimate that remembers is another figure.
+    columns: dict[str, Mapping[str, Any]] = (
+        {"last batch": alone} if alone.items() <= last.items() else {"estimate": last, "last batch": alone}
+    )
     if summary["exact"] is not None:
         columns |= {"exact": summary["exact"], "uniform policy, exact": summary["uniform_policy"]}
     table = figures_table(f"{summary['env_id']}, {summary['iterations']} iterations, {summary['status']}", "", *columns)
@@ -106,8 +112,10 @@ def _print_result(result: runs.Result, figures: list[Path]) -> None:
         table.add_row("optimum" + (" (time-dependent)" if found.is_time_dependent else ""), "", number(found.optimum))
         table.add_row("(ε, ε)-optimal for ε =", "", number(found.epsilon))
     print_table(table)
+    for sentence in result.limits:
+        say(sentence)
     if result.lacks_cost:
-        console.print("No info['cost']: trained without a constraint; name the key with --cost.", highlight=False)
+        say("No info['cost']: trained without a constraint; name the key with --cost.")
     if result.no_certificate is not None:
-        console.print(f"No certificate. {result.no_certificate}", highlight=False)
+        say(f"No certificate. {result.no_certificate}")
     print_paths(result.folder.summary_path, *figures)

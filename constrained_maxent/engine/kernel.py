@@ -18,11 +18,11 @@ from constrained_maxent.engine.gradient import (
     mark,
     softmax_gradient,
 )
-from constrained_maxent.engine.multipliers import Penalties, beta_of, slope, stepped
+from constrained_maxent.engine.multipliers import Penalties, beta_of, slope, stepped, widened
 from constrained_maxent.engine.sampling import Dynamics, Flags, count, remember, sample, softmax_rows
 from constrained_maxent.engine.settings import ADAM, NATURAL, NORMALIZED, CompiledSettings, schedule_at
 from constrained_maxent.engine.steps import adam_step, is_finite, natural_step, plain_step, pull_to_center
-from constrained_maxent.engine.terms import Terms, marginal, measure, pseudo_rewards
+from constrained_maxent.engine.terms import Terms, marginal, measure, pseudo_rewards, spread
 from constrained_maxent.types import FloatArray, IntArray
 
 ITERATION, UPDATES, STEPS, DIVERGED = range(4)
@@ -40,7 +40,7 @@ class State(NamedTuple):
             of θ's shape.
         center: of the proximal term, of θ's shape.
         multipliers: ``(n_constraints,)``.
-        peaks: largest violation of each constraint so far, at least 0, ``(n_constraints,)``.
+        peaks: largest violation of each constraint so far, at least 0, or NaN, ``(n_constraints,)``.
         counters: batches done, steps of θ, transitions, and in which batch the run diverged (-1: it did not).
     """
 
@@ -200,6 +200,11 @@ def _make_advance(digest: str) -> Callable[..., None]:
                         share = schedule_at(settings.fresh_share, progress) if k > 0 else 1.0
                         remember(state.occupancy, fresh, share)
                     measure(terms, state.occupancy, state_occupancy, is_recorded, parts, values)
+                    for i in range(len(state.peaks)):
+                        if math.isnan(state.peaks[i]):
+                            deviation = spread(terms, i + 1, parts, state.occupancy, state_occupancy, fresh, rewards)
+                            if deviation > 0.0:
+                                state.peaks[i] = deviation
                     has_estimate = True
                 elif has_estimate:
                     set_slopes(settings, penalties, state, progress, values, slopes)
@@ -245,7 +250,7 @@ def _make_advance(digest: str) -> Callable[..., None]:
                 trace.objective[entry], trace.violations[entry], trace.slopes[entry] = values[0], values[1:], slopes[1:]
             for i in range(len(state.multipliers)):
                 beta = beta_at(settings, penalties, i, progress)
-                state.peaks[i] = max(state.peaks[i], values[i + 1])
+                state.peaks[i] = widened(state.peaks[i], values[i + 1])
                 state.multipliers[i] = stepped(penalties, i, beta, state.multipliers[i], state.peaks[i], values[i + 1])
             counters[STEPS] += steps
             counters[ITERATION] = k + 1

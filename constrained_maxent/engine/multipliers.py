@@ -51,6 +51,8 @@ class Penalties(NamedTuple):
 def penalties_of(penalties: Sequence[Penalty]) -> tuple[Penalties, FloatArray, FloatArray]:
     """The compiled form, and multipliers (or an adaptive Lagrangian's price) and largest violations at the start.
 
+    The largest violation is NaN where the spread is asked for.
+
     Raises:
         InvalidSetting: a penalty of the user's own.
     """
@@ -85,7 +87,8 @@ def penalties_of(penalties: Sequence[Penalty]) -> tuple[Penalties, FloatArray, F
                 if penalty.final_rate is not None:
                     compiled.log_growth[i] = math.log(penalty.final_rate / penalty.rate)
                     compiled.begun[i] = penalty.progress
-                multipliers[i], peaks[i] = penalty.price, penalty.largest_violation
+                multipliers[i] = penalty.price
+                peaks[i] = math.nan if penalty.largest_violation is None else penalty.largest_violation
     return compiled, multipliers, peaks
 
 
@@ -110,10 +113,16 @@ def slope(penalties: Penalties, i: int, beta: float, multiplier: float, peak: fl
     if kind == LAGRANGIAN:
         return multiplier
     if kind == ADAPTIVE:
-        if peak <= 0.0:
+        if not peak > 0.0:  # or NaN
             return 0.0
         return max(multiplier + beta * min(violation, peak) / peak, 0.0) / max(violation, peak)
     return max(multiplier + 2.0 * beta * violation, 0.0)
+
+
+@inner
+def widened(peak: float, violation: float) -> float:
+    """The largest violation once this batch's is known; NaN as long as nothing is."""
+    return violation if violation > peak or (math.isnan(peak) and violation > 0.0) else peak
 
 
 @inner

@@ -215,6 +215,47 @@ def pseudo_rewards(
 
 
 @inner
+def spread(
+    terms: Terms,
+    owner: int,
+    parts: FloatArray,
+    occupancy: FloatArray,
+    state_occupancy: FloatArray,
+    weights: FloatArray,
+    slopes: FloatArray,
+) -> float:
+    """Standard deviation of ∂R/∂λ under ``weights``, times their sum: what ``Penalty.with_spread`` takes.
+
+    ``slopes``, ``(n_cells,)``, is scratch.
+    """
+    n_actions = len(occupancy) // len(state_occupancy)
+    total, mean, largest, squares = 0.0, 0.0, 0.0, 0.0
+    for cell in range(len(weights)):
+        if weights[cell] > 0.0:
+            slopes[cell] = 0.0
+            for j in range(len(terms.kinds)):
+                if terms.owners[j] == owner:
+                    mass = state_occupancy[cell // n_actions] if terms.over_states[j] != 0 else occupancy[cell]
+                    if terms.kinds[j] == ELEMENTWISE:
+                        part = call_through(terms.addresses[j, 1], mass, terms.tables[j, cell])
+                    else:
+                        part = derivative(terms.kinds[j], mass, terms.smoothing[j], terms.tables[j, cell], parts[j])
+                    slopes[cell] += terms.weights[j] * part
+            total += weights[cell]
+            mean += weights[cell] * slopes[cell]
+            largest = max(largest, abs(slopes[cell]))
+    if total == 0.0:
+        return 0.0
+    mean /= total
+    for cell in range(len(weights)):
+        if weights[cell] > 0.0:
+            squares += weights[cell] * (slopes[cell] - mean) ** 2
+    deviation = math.sqrt(squares / total)
+    # Equal numbers differ by rounding.
+    return deviation * total if deviation > 1e-12 * largest else 0.0
+
+
+@inner
 def marginal(occupancy: FloatArray, n_actions: int, out: FloatArray) -> None:
     """The state marginal of a flat table into ``out``."""
     for state in range(len(out)):

@@ -1,6 +1,7 @@
 """Entropy, coverage, costs and constraint values measured apart from training."""
 
 from constrained_maxent.evaluation.exact import QUICK_VARIABLES, ExactEvaluation, ExactProblem, exact_problem
+from constrained_maxent.evaluation.limits import LimitVerdict, describe_training, judge
 from constrained_maxent.evaluation.rollouts import RolloutEvaluation, evaluate_rollouts
 from constrained_maxent.evaluation.spread import Coverage, Grid, state_entropy
 from constrained_maxent.evaluation.state_measures import STATE_MEASURES, StateEvaluation, StateMeasures
@@ -21,13 +22,16 @@ __all__ = [
     "ExactEvaluation",
     "ExactProblem",
     "Grid",
+    "LimitVerdict",
     "RolloutEvaluation",
     "StateEvaluation",
     "StateMeasures",
     "bootstrap_mean",
     "bootstrap_ratio",
+    "describe_training",
     "evaluate_rollouts",
     "exact_problem",
+    "judge",
     "over_seeds",
     "state_entropy",
 ]

@@ -11,12 +11,18 @@ import numpy as np
 
 from constrained_maxent.agents.rollouts import Actor, Collector
 from constrained_maxent.errors import InvalidSetting, UnsupportedPolicy
+from constrained_maxent.evaluation.limits import LimitVerdict, verdicts
 from constrained_maxent.evaluation.state_measures import StateEvaluation, StateMeasures, evaluate_states, measures_of
-from constrained_maxent.evaluation.statistics import CostStatistics, Estimate, bootstrap_mean, cost_statistics
-from constrained_maxent.functionals import Functional
+from constrained_maxent.evaluation.statistics import (
+    CostStatistics,
+    Estimate,
+    bootstrap_mean,
+    cost_statistics,
+    estimate_of,
+)
 from constrained_maxent.spaces import Environment, require_own_spaces, single_spaces
 from constrained_maxent.tracker import NEW_BATCH, Tracker, find_tracker
-from constrained_maxent.types import Batch, Measure, Points, Trajectory, check_count
+from constrained_maxent.types import Batch, Trajectory, check_count
 from constrained_maxent.wrappers.layers import STATE_SPACE
 
 
@@ -28,6 +34,7 @@ class RolloutEvaluation:
         objective: of the occupancy estimated from all of them [nats]; a plug-in estimate, low for few episodes. Its
             interval holds that occupancy. ``None`` without an objective.
         constraints: R by name, with an interval where it is an expectation under λ: see :func:`estimate_of`.
+        limits: whether each is kept, in words.
         length: of the episodes [steps].
         costs: of each recorded cost, by the key of ``info`` or, of a function, ``<constraint>()``.
         states: in continuous spaces: entropy, coverage, events.
@@ -37,6 +44,7 @@ class RolloutEvaluation:
 
     objective: Estimate | None
     constraints: Mapping[str, Estimate]
+    limits: tuple[LimitVerdict, ...]
     length: Estimate
     costs: Mapping[str, CostStatistics]
     states: StateEvaluation | None
@@ -122,37 +130,20 @@ def evaluate_rollouts(
     elif measures is not None:
         raise InvalidSetting(f"measures= are those of continuous states; observations here are {observation_space}.")
     objective = problem.objective
+    constraints = {
+        name: estimate_of(constraint.functional, measure, batch, points, seed=seed)
+        for name, constraint in problem.constraints.items()
+    }
     return RolloutEvaluation(
         objective=None if objective is None else estimate_of(objective, measure, batch, points, seed=seed),
-        constraints={
-            name: estimate_of(constraint.functional, measure, batch, points, seed=seed)
-            for name, constraint in problem.constraints.items()
-        },
+        constraints=constraints,
+        limits=verdicts(problem.constraints, constraints, n_episodes=len(batch)),
         length=bootstrap_mean(batch.lengths, seed=seed),
         costs={name: cost_statistics(batch, name, seed=seed) for name in sorted(batch.costs)},
         states=states,
         n_episodes=len(batch),
         label="objective" if objective is None else objective.label,
     )
-
-
-def estimate_of(functional: Functional, measure: Measure, batch: Batch, points: Points, *, seed: int) -> Estimate:
-    r"""F(λ̂) − limit, with a 95 % interval over episodes where F is an expectation under λ, :math:`E_\lambda[f(s,a)]`.
-
-    Where *f* depends on λ̂, as that of entropy and KL divergence, the interval holds λ̂ as it is, and tells nothing of
-    its own error.
-
-    Args:
-        functional, measure: F and λ̂.
-        batch, points: the whole episodes that λ̂ was estimated from, and λ̂ at their steps.
-        seed: of the resampling.
-    """
-    f = functional.integrand(measure, points)
-    if f is None:
-        return Estimate.exactly(functional.value(measure) - functional.limit)
-    # Where the weight is 0, f may be infinite.
-    weighted = batch.weights * np.where(batch.weights > 0.0, f, 0.0)
-    return bootstrap_mean([part.sum() - functional.limit for part in batch.split(weighted)], seed=seed)
 
 
 def _roll_out(env: Environment, tracker: Tracker, agent: Predictor, n_episodes: int, seed: int) -> list[Trajectory]:

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from constrained_maxent.errors import InvalidData
-from constrained_maxent.types import Batch, FloatArray, require_finite
+from constrained_maxent.functionals import Functional
+from constrained_maxent.types import Batch, FloatArray, Measure, Points, require_finite
 
 _RESAMPLED_AT_ONCE = 1_000_000
 """Numbers that resampling holds in memory (8 MB); all 9,999 resamples of many samples would not fit."""
@@ -77,6 +78,26 @@ def bootstrap_ratio(totals: ArrayLike, sizes: ArrayLike, *, seed: int = 0) -> Es
     require_finite("totals", numerators)
     mean = float(numerators.sum() / denominators.sum())
     return _interval((numerators, denominators), _ratio, mean, seed)
+
+
+def estimate_of(functional: Functional, measure: Measure, batch: Batch, points: Points, *, seed: int) -> Estimate:
+    r"""F(λ̂) − limit, with a 95 % interval over episodes where F is an expectation under λ, :math:`E_\lambda[f(s,a)]`.
+
+    Where *f* depends on λ̂, as that of entropy and KL divergence, the interval holds λ̂ as it is, and tells nothing of
+    its own error.
+
+    Args:
+        functional, measure: F and λ̂.
+        batch, points: the episodes, or fragments, that λ̂ was estimated from, and λ̂ at their steps.
+        seed: of the resampling.
+    """
+    f = functional.integrand(measure, points)
+    if f is None:
+        return Estimate.exactly(functional.value(measure) - functional.limit)
+    # Where the weight is 0, f may be infinite.
+    weighted = batch.weights * np.where(batch.weights > 0.0, f, 0.0)
+    share = len(batch) / batch.n_episodes  # 1 where they are whole
+    return bootstrap_mean([share * part.sum() - functional.limit for part in batch.split(weighted)], seed=seed)
 
 
 @dataclass(frozen=True)

@@ -116,6 +116,11 @@ class OccupancyEstimator(ABC):
         return type(self)(**self.get_params())
 
     @property
+    def remembers(self) -> bool:
+        """Whether λ̂ holds earlier batches too, so that ``fresh()`` says another thing."""
+        return False
+
+    @property
     def is_dense(self) -> bool:
         """Whether λ̂ is a table over all cells, so that ``cell`` and ``encode`` number its entries."""
         return False

@@ -115,6 +115,10 @@ class ContinuousEstimator(OccupancyEstimator):
     def fresh(self) -> Self:
         return type(self)(**self.get_params() | {"memory": 0.0, "buffer_size": None})
 
+    @property
+    def remembers(self) -> bool:
+        return self.memory != 0.0 or self.buffer_size is not None
+
     def bind(self, observation_space: gym.Space[Any], action_space: gym.Space[Any]) -> Self:
         if not isinstance(observation_space, gym.spaces.Box):
             raise UnsupportedSpace(

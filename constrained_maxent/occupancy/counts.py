@@ -56,6 +56,10 @@ class Counts(OccupancyEstimator):
     def fresh(self) -> Self:
         return type(self)(**self.get_params() | {"memory": 0.0})
 
+    @property
+    def remembers(self) -> bool:
+        return self.memory != 0.0
+
     def bind(self, observation_space: gym.Space[Any], action_space: gym.Space[Any]) -> Self:
         self.states = FiniteSpace(observation_space)
         self.actions = FiniteSpace(action_space)

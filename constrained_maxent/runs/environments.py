@@ -32,7 +32,7 @@ from constrained_maxent.evaluation.state_measures import STATE_MEASURES
 from constrained_maxent.functionals import Entropy, Functional, LinearCost
 from constrained_maxent.occupancy import Counts, GaussianMixture, OccupancyEstimator
 from constrained_maxent.occupancy.horizon import find_horizon
-from constrained_maxent.penalties import Quadratic
+from constrained_maxent.penalties import AdaptiveLagrangian, Quadratic
 from constrained_maxent.problem import Constraint
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.spaces import Environment
@@ -199,7 +199,7 @@ def _wrap(bare: VectorEnv, settings: TrainSettings, tracking: dict[str, Any]) ->
     steps = [bare.step(bare.action_space.sample()) for _ in range(_PROBED)]
     infos = steps[0][4]
     objective = None if settings.objective is None else find_functional("objective", settings.objective)
-    penalty = settings.chosen_penalty() or Quadratic(1.0 if settings.beta is None else settings.beta)
+    penalty = settings.chosen_penalty() or (AdaptiveLagrangian() if settings.beta is None else Quadratic(settings.beta))
     constraints = {}
     if (key := _cost_key(infos, settings)) is not None:
         constraints["cost"] = Constraint(LinearCost(key, limit=settings.limit or 0.0), penalty)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import gymnasium as gym
@@ -12,16 +12,19 @@ import gymnasium as gym
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.evaluation import (
     ExactEvaluation,
+    LimitVerdict,
     RolloutEvaluation,
     StateMeasures,
     evaluate_rollouts,
     exact_problem,
 )
+from constrained_maxent.evaluation.limits import judge_exactly
 from constrained_maxent.runs.environments import VectorEnv, make_environment
 from constrained_maxent.runs.recorder import exact_evaluation
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.runs.training import exact_json, load_agent, load_config
+from constrained_maxent.tracker import find_tracker
 
 EPISODES = 20
 """Episodes where observations are continuous, if nothing is said."""
@@ -41,6 +44,7 @@ class RunEvaluation:
         seed: of the rollouts.
         rollouts: what was measured in them.
         exact: exact values, where environment and policy are finite and known.
+        limits: whether each limit is kept: exactly, where that is known.
     """
 
     env_id: str
@@ -48,6 +52,7 @@ class RunEvaluation:
     seed: int
     rollouts: RolloutEvaluation
     exact: ExactEvaluation | None
+    limits: tuple[LimitVerdict, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, as in ``evaluation.json``."""
@@ -57,6 +62,7 @@ class RunEvaluation:
             "seed": self.seed,
             "rollouts": self.rollouts.to_json(),
             "exact": exact_json(self.exact),
+            "limits": [asdict(verdict) for verdict in self.limits],
         }
 
 
@@ -88,7 +94,9 @@ def evaluate(
         agent = load_agent(folder, env)
         exact = exact_evaluation(exact_problem(env), agent)
         rollouts = evaluate_rollouts(env, agent, n_episodes=n_episodes, seed=seed, measures=measures)
-    evaluation = RunEvaluation(env_id, agent.iteration, seed, rollouts, exact)
+        constraints = find_tracker(env).problem.constraints
+    limits = rollouts.limits if exact is None else judge_exactly(constraints, exact)
+    evaluation = RunEvaluation(env_id, agent.iteration, seed, rollouts, exact, limits)
     folder.write_json(folder.evaluation_path, evaluation.to_json())
     return evaluation
 

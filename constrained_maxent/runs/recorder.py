@@ -29,7 +29,7 @@ class Recorder:
         since: iteration that this run began, or went on, from.
 
     Attributes:
-        last: objective and constraint values of the last batch.
+        last: objective and constraint values of the last estimate, and of the last batch alone.
     """
 
     def __init__(
@@ -50,7 +50,12 @@ class Recorder:
     def record(self, agent: PGP, report: IterationReport) -> None:
         """Write down an iteration; called after each."""
         settings = self._settings
-        self.last = {"objective": report.objective, "constraints": dict(report.constraints)}
+        self.last = {
+            "objective": report.objective,
+            "constraints": dict(report.constraints),
+            "objective_fresh": report.objective_fresh,
+            "constraints_fresh": dict(report.constraints_fresh),
+        }
         is_last = report.iteration == settings.iterations
         evaluate = is_last or report.iteration % settings.evaluate_every == 0
         if evaluate or report.iteration % settings.log_every == 0:
@@ -88,6 +93,8 @@ def columns(agent: PGP) -> list[str]:
     return [
         *("iteration", "timesteps", "objective", "penalty", "gradient_norm", "critic_loss"),
         *(f"constraint_{name}" for name in names),
+        "objective_fresh",
+        *(f"constraint_{name}_fresh" for name in names),
         *(f"multiplier_{name}" for name in names),
         "exact_objective",
         *(f"exact_constraint_{name}" for name in names),
@@ -158,6 +165,8 @@ def _row(report: IterationReport) -> dict[str, float | int | None]:
         "gradient_norm": report.gradient_norm,
         "critic_loss": report.critic_loss,
         **{f"constraint_{name}": value for name, value in report.constraints.items()},
+        "objective_fresh": report.objective_fresh,
+        **{f"constraint_{name}_fresh": value for name, value in report.constraints_fresh.items()},
         **{f"multiplier_{name}": value for name, value in report.multipliers.items()},
     }
 

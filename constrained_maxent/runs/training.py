@@ -6,7 +6,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ import torch
 from constrained_maxent.agents import PGP, IterationReport
 from constrained_maxent.errors import InfeasibleProblem, InvalidRun, InvalidSetting
 from constrained_maxent.evaluation import QUICK_VARIABLES, ExactEvaluation, ExactProblem, exact_problem
+from constrained_maxent.evaluation.limits import judge_exactly, judge_last_batch, on_the_way
 from constrained_maxent.runs.environments import completed, lacks_cost, make_environment, with_chosen_state
 from constrained_maxent.runs.recorder import Recorder, columns, exact_evaluation, stop_on_request
 from constrained_maxent.runs.run_folder import RunFolder
@@ -33,6 +34,7 @@ class Result:
     Attributes:
         summary: the content of ``summary.json``.
         agent: as it is after training.
+        limits: whether each limit is kept, and how far it was broken on the way, in sentences.
         certificate: how far it is from the optimum, where that is quickly found.
         no_certificate: why there is none, where one might be expected: nobody can keep the limit, for example.
         interrupted: whether Ctrl-C ended it before its time.
@@ -42,6 +44,7 @@ class Result:
     folder: RunFolder
     summary: Mapping[str, Any]
     agent: PGP
+    limits: tuple[str, ...]
     certificate: Certificate | None
     no_certificate: str | None
     interrupted: bool
@@ -177,6 +180,8 @@ def _run(
         recorder.checkpoint(agent)
     seconds = time.perf_counter() - begun
     interrupted = agent.iteration < iterations
+    tracker, exact = find_tracker(agent.env), exact_evaluation(problem, agent)
+    limits = judge_last_batch(tracker) if exact is None else judge_exactly(tracker.problem.constraints, exact)
     summary = {
         "env_id": env_id,
         "status": "interrupted" if interrupted else "finished",
@@ -186,8 +191,10 @@ def _run(
         "seconds": round(seconds, 2),
         "steps_per_second": round((agent.timesteps - steps_before) / seconds, 1),
         "estimate": recorder.last,
-        "exact": exact_json(exact_evaluation(problem, agent)),
+        "exact": exact_json(exact),
         "uniform_policy": exact_json(problem.evaluate_uniform()) if problem is not None else None,
+        "limits": [asdict(verdict) for verdict in limits],
+        "while_training": {name: asdict(record) for name, record in tracker.violations.items()},
         "certificate": None,
         "versions": {
             "python": platform.python_version(),
@@ -201,7 +208,8 @@ def _run(
     if certificate is not None:
         summary["certificate"] = certificate.to_json()
         folder.write_json(folder.summary_path, summary)
-    return Result(folder, summary, agent, certificate, no_certificate, interrupted, without_cost)
+    limits_in_words = (*map(str, limits), *on_the_way(tracker))
+    return Result(folder, summary, agent, limits_in_words, certificate, no_certificate, interrupted, without_cost)
 
 
 @contextmanager

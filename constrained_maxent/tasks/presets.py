@@ -129,7 +129,13 @@ PRESETS: Mapping[str, Mapping[PresetName, Preset]] = {
         "paper": Preset(iterations=2000, **_CONTROL_PAPER),
     },
     "PointMass-PGP-v0": {
-        "default": Preset(iterations=150, limit=None, penalty=AdaptiveLagrangian(3.0, 60.0), **_CONTROL_DEFAULT),
+        # The largest violation is the unit: KL divergences have a natural one.
+        "default": Preset(
+            iterations=150,
+            limit=None,
+            penalty=AdaptiveLagrangian(3.0, 60.0, largest_violation=0.0),
+            **_CONTROL_DEFAULT,
+        ),
         "paper": Preset(iterations=1000, limit=None, **_CONTROL_PAPER),
     },
 }

@@ -21,7 +21,7 @@ from constrained_maxent.functionals import (
 )
 from constrained_maxent.functionals.config import functional_config, functional_from_config
 from constrained_maxent.functionals.entropy import Over
-from constrained_maxent.penalties import Penalty, is_known_kind, penalty_from_config
+from constrained_maxent.penalties import AdaptiveLagrangian, Penalty, is_known_kind, penalty_from_config
 from constrained_maxent.spaces import single_spaces
 from constrained_maxent.types import FloatArray, Points
 from constrained_maxent.wrappers.layers import Declaring, ScalarLayer
@@ -58,7 +58,7 @@ class DeclaresConstraint(Declaring):
         env: Any,
         functional: Functional | Mapping[str, Any],
         *,
-        penalty: Penalty | Mapping[str, Any],
+        penalty: Penalty | Mapping[str, Any] | None = None,
         limit: float | None = None,
         name: str = "convex",
     ) -> None:
@@ -76,7 +76,7 @@ class DeclaresCost(Declaring):
         cost: str | CostFunction | ArrayLike = "cost",
         *,
         limit: float,
-        penalty: Penalty | Mapping[str, Any],
+        penalty: Penalty | Mapping[str, Any] | None = None,
         name: str = "cost",
     ) -> None:
         self._wrap(env, cost=cost, limit=limit, penalty=penalty_config(penalty), name=name)
@@ -92,7 +92,7 @@ class DeclaresImitation(Declaring):
         reference: ImitationReference,
         *,
         limit: float,
-        penalty: Penalty | Mapping[str, Any],
+        penalty: Penalty | Mapping[str, Any] | None = None,
         divergence: Divergence = "kl",
         name: str = "imitation",
     ) -> None:
@@ -149,7 +149,7 @@ class ConvexConstraint(DeclaresConstraint, ScalarLayer):
     Args:
         env: a stack with ``TrackOccupancy`` in it.
         functional: F, for example ``functionals.Autograd(lambda occupancy: (occupancy**2).sum(), limit=0.1)``.
-        penalty: how it is enforced.
+        penalty: how it is enforced; ``AdaptiveLagrangian()`` if not given.
         limit: instead of the functional's own; sums of functionals have none.
         name: its name in ``info``.
 
@@ -169,7 +169,8 @@ class CostConstraint(DeclaresCost, ScalarLayer):
         cost: the key of ``info`` that carries c(s_t, a_t); or a function ``(observation, action, next_observation) ->
             float`` of what ``TrackOccupancy`` sees; or a table ``(n_states, n_actions)``. Positive means bad.
         limit: the budget: cost per step at scale ``normalized``, discounted cost per episode at ``truncated``.
-        penalty: how it is enforced, for example ``penalties.Quadratic(beta=10.0)``.
+        penalty: how it is enforced, for example ``penalties.Quadratic(beta=10.0)``, the paper's;
+            ``AdaptiveLagrangian()`` if not given, which finds the price of the limit in whatever units the cost is.
         name: its name in ``info``.
 
     Raises:
@@ -201,7 +202,7 @@ class ImitationConstraint(DeclaresImitation, ScalarLayer):
             JSON, plain data that names a function to make it:
             ``{"entry_point": "constrained_maxent.references:Reference.load", "kwargs": {"path": ...}}``.
         limit: in nats for ``"kl"``; for ``"l2"`` in units of λ, or 1 / √volume of the state.
-        penalty: how it is enforced.
+        penalty: how it is enforced; ``AdaptiveLagrangian()`` if not given.
         divergence: ``"kl"`` or ``"l2"``.
         name: its name in ``info``.
 
@@ -237,8 +238,10 @@ class PseudoReward(Declaring, ScalarLayer):
         return observation, info["pseudo_reward"], terminated, truncated, info
 
 
-def as_penalty(penalty: Penalty | Mapping[str, Any]) -> Penalty:
-    """A penalty as it is, or from its plain data."""
+def as_penalty(penalty: Penalty | Mapping[str, Any] | None) -> Penalty:
+    """A penalty as it is, or from its plain data; the one that needs no number, where none is given."""
+    if penalty is None:
+        return AdaptiveLagrangian()
     if isinstance(penalty, Penalty):
         return penalty
     if isinstance(penalty, Mapping):
@@ -246,7 +249,7 @@ def as_penalty(penalty: Penalty | Mapping[str, Any]) -> Penalty:
     raise InvalidSetting(f"penalty={penalty!r} must be a Penalty, such as penalties.Quadratic(beta=10.0).")
 
 
-def penalty_config(penalty: Penalty | Mapping[str, Any]) -> Penalty | dict[str, Any]:
+def penalty_config(penalty: Penalty | Mapping[str, Any] | None) -> Penalty | dict[str, Any]:
     """Plain data of the package's own penalties, so that a spec can be written as JSON; a user's own stays itself."""
     known = as_penalty(penalty)
     return known.to_config() if is_known_kind(known) else known

@@ -78,6 +78,8 @@ class Reporter(gym.Env):
             episode_count=float(n),
             objective=None,
             constraints={},
+            objective_fresh=None,
+            constraints_fresh={},
             multipliers={},
             penalty=0.0,
             discount=self.discount,

@@ -139,6 +139,10 @@ class NumpyTwin:
         else:
             share = value_at(fresh_share(self.settings.memory), self._progress) if k > 0 else 1.0
             self.occupancy = (1.0 - share) * self.occupancy + share * fresh
+        for name, penalty in self.penalties.items():
+            if penalty.asks_for_spread:
+                gradient = self.settings.constraints[name].functional.gradient(self.occupancy)
+                self.penalties[name] = penalty.with_spread(_deviation(gradient, fresh) * fresh.sum())
 
     def _count(self, cells: IntArray, episode_weights: FloatArray) -> FloatArray:
         visits: FloatArray = np.zeros(self.theta.size)
@@ -228,3 +232,10 @@ def uniforms(key: np.uint64, positions: IntArray) -> FloatArray:
     z = z ^ (z >> np.uint64(31))
     numbers: FloatArray = (z >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return numbers
+
+
+def _deviation(values: FloatArray, weights: FloatArray) -> float:
+    """Standard deviation; 0 where it is rounding."""
+    mean = np.average(values, weights=weights)
+    deviation = float(np.sqrt(np.average((values - mean) ** 2, weights=weights)))
+    return deviation if deviation > 1e-9 else 0.0

@@ -73,6 +73,7 @@ def test_penalties_that_change_by_themselves(require_equal, ending_mdp, pairing)
         "adapts": (0.03, AdaptiveLagrangian(0.5)),
         "has adapted": (0.03, AdaptiveLagrangian(0.2, 3.0, price=1.5, largest_violation=0.05, progress=0.1)),
         "is kept": (9.0, AdaptiveLagrangian(price=0.7, largest_violation=0.5)),
+        "has no unit": (0.03, AdaptiveLagrangian(0.5, largest_violation=0.0)),
     }
     constraints = {
         name.replace(" ", "_"): Constraint(LinearCost(np.roll(REFERENCE, i), limit=limit), penalty)
@@ -83,6 +84,22 @@ def test_penalties_that_change_by_themselves(require_equal, ending_mdp, pairing)
     multiplier = TabularEngine(ending_mdp, [settings]).run(25).multipliers
     assert 0.0 <= multiplier["is_kept"][0] < 0.7 / 0.5  # it was never violated here
     assert multiplier["has_adapted"][0] != 1.5 / 0.05
+
+
+@pytest.mark.parametrize("pairing", ["same", "split", "previous"])
+def test_a_penalty_whose_unit_is_a_spread(require_equal, ending_mdp, pairing):
+    """Of a cost, of one that is the same everywhere and has none, of a divergence, and of a distance in states."""
+    functionals = {
+        "cost": LinearCost(REFERENCE, limit=0.03),
+        "constant": LinearCost(np.full_like(REFERENCE, 2.0), limit=0.3),
+        "divergence": KLDivergence(REFERENCE / REFERENCE.sum(), limit=0.2),
+        "distance": L2Distance(REFERENCE / REFERENCE.sum(), limit=0.1),
+    }
+    constraints = {name: Constraint(functional) for name, functional in functionals.items()}
+    settings = RunSettings(constraints=constraints, learning_rate=0.1, pairing=pairing, episodes_per_batch=4)
+    require_equal(ending_mdp, settings, iterations=25, planned=20)
+    multipliers = TabularEngine(ending_mdp, [settings]).run(25).multipliers
+    assert all(multipliers[name][0] > 0.0 for name in ("cost", "constant", "distance"))
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "natural"])

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from constrained_maxent.evaluation.rollouts import estimate_of
+from constrained_maxent.evaluation.statistics import estimate_of
 from constrained_maxent.functionals import Entropy, KLDivergence, L2Distance
 from constrained_maxent.occupancy import Counts, GaussianMixture
 from constrained_maxent.types import Batch

@@ -219,7 +219,7 @@ class TestNames:
 
 
 class TestArguments:
-    @pytest.mark.parametrize("penalty", [1.0, None, "Quadratic", Quadratic])
+    @pytest.mark.parametrize("penalty", [1.0, "Quadratic", Quadratic])
     def test_a_penalty_that_is_none(self, penalty):
         with pytest.raises(InvalidSetting, match="penalty="):
             CostConstraint(tracked(), limit=0.0, penalty=penalty)
