@@ -101,7 +101,9 @@ class Solve:
             # The policy that a map can show: the share of each action, over all time steps.
             uniform = np.full_like(best.occupancy, 1.0 / problem.mdp.n_actions)
             policy = np.divide(best.occupancy, mass, out=uniform, where=np.broadcast_to(mass > 0.0, uniform.shape))
-            figure = grid_occupancy_figure(desc, best.occupancy, policy, title=f"{self.problem.env_id}, optimum")
+            figure = grid_occupancy_figure(
+                desc, best.occupancy, policy, scale=problem.scale, title=f"{self.problem.env_id}, optimum"
+            )
             self.figure.parent.mkdir(parents=True, exist_ok=True)
             figure.savefig(self.figure)
             print_paths(self.figure)

@@ -148,7 +148,9 @@ class GaussianNetwork:
 
     def require_box(self, action_space: gym.Space[Any]) -> None:
         """Raise ``UnsupportedSpace`` unless it acts in this ``Box``, bounds included."""
-        if action_space != gym.spaces.Box(self.low, self.high, dtype=getattr(action_space, "dtype", np.float32)):
+        bounds = (action_space.low, action_space.high) if isinstance(action_space, gym.spaces.Box) else ()
+        own = (self.low, self.high)
+        if not bounds or bounds[0].shape != self.low.shape or not np.allclose(bounds, own, rtol=1e-5):
             raise UnsupportedSpace(
                 f"The policy has actions from {self.low} to {self.high}, and here they are in {action_space}: rescale "
                 "them, for example by gymnasium.wrappers.RescaleAction, as in its training."
