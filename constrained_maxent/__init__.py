@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import constrained_maxent.envs  # noqa: F401  # registers the ids
-from constrained_maxent.lazy import lazy
+from constrained_maxent import startup
+
+startup.begin()  # first of all: what follows takes a second
+
+import constrained_maxent.envs  # noqa: E402, F401  # registers the ids
+from constrained_maxent.lazy import lazy  # noqa: E402
 
 if TYPE_CHECKING:
     from constrained_maxent import (
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
         reporting,
         runs,
         schedules,
+        seeds,
         spaces,
         tasks,
         testing,
@@ -54,6 +59,7 @@ __all__ = [
     "reporting",
     "runs",
     "schedules",
+    "seeds",
     "spaces",
     "tasks",
     "testing",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 
@@ -32,18 +33,75 @@ def replacing(path: str | PathLike[str]) -> Iterator[Path]:
     """A file beside ``path``, of the same ending, to be written; it takes the place of ``path`` at the end.
 
     Readers, and a machine that loses power, see the old file or the new one. If writing fails, the old one stays as it
-    was, and nothing else is left.
+    was, and nothing else is left. What a process left that was killed meanwhile is removed.
+
+    Raises:
+        OSError: the file cannot be written; it is named, also where the disk is full.
     """
     target = Path(path)
+    remove_leftovers(target)
     temporary = _beside(target)
     try:
-        yield temporary
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
-        temporary.replace(target)
+        with naming(target):
+            yield temporary
+            with temporary.open("rb") as written:
+                os.fsync(written.fileno())
+            temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
 
 
+@contextmanager
+def naming(path: str | PathLike[str]) -> Iterator[None]:
+    """Gives an ``OSError`` that names no file, such as that of a full disk, the name of this one."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def remove_leftovers(path: str | PathLike[str], *, of_any_process: bool = False) -> None:
+    """Remove what processes of this machine left beside a file, as they were killed while they wrote it.
+
+    Args:
+        path: the file.
+        of_any_process: also what others left, of whom it is known that none is writing.
+    """
+    target = Path(path)
+    with suppress(OSError):  # another process is faster, or the folder is not there: nothing is to be done then
+        for file in target.parent.iterdir():
+            if (place := _place_of(file.name, target)) is None:
+                continue
+            host, number = place
+            if of_any_process or (host == _host() and not is_alive(number)):
+                file.unlink(missing_ok=True)
+
+
+def is_alive(process: int) -> bool:
+    """Whether a process of this machine is there."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):  # another user's; or no number of a process
+        return True
+    return True
+
+
 def _beside(target: Path) -> Path:
-    return target.with_name(f".{target.stem}.{os.getpid()}{target.suffix}")
+    return target.with_name(f".{target.stem}.{_host()}.{os.getpid()}{target.suffix}")
+
+
+def _place_of(name: str, target: Path) -> tuple[str, int] | None:
+    """Host and process that a file of this name, beside the target, was made by; ``None`` for other names."""
+    start, end = f".{target.stem}.", target.suffix
+    if not (name.startswith(start) and name.endswith(end)):
+        return None
+    host, _, number = name[len(start) : len(name) - len(end)].rpartition(".")
+    return (host, int(number)) if number.isascii() and number.isdecimal() else None
+
+
+def _host() -> str:
+    return socket.gethostname().replace("/", "-")[:64]

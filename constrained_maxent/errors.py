@@ -100,6 +100,10 @@ class InvalidRun(ConstrainedMaxentError, ValueError):
     """A run folder lacks what is asked of it, or holds something else."""
 
 
+class FolderInUse(InvalidRun):
+    """Another process writes into a run folder; the message names it."""
+
+
 class UnplannedRun(UserWarning):
     """Schedules run over the progress of a run whose end nobody has announced; a warning."""
 

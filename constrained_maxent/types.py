@@ -36,6 +36,22 @@ def check_count(name: str, value: object, *, least: int = 1) -> int:
     return int(value)
 
 
+def check_seed(name: str, value: object) -> int:
+    """The value, a whole number of Python or NumPy in [0, 2**64), which all generators here take.
+
+    Raises:
+        InvalidSetting: it is something else.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < 2**64:
+        raise InvalidSetting(f"{name}={value!r} must be a whole number of at least 0 and below 2**64.")
+    return int(value)
+
+
+def random_numbers(seed: int | np.random.Generator) -> np.random.Generator:
+    """The generator itself, or one of a seed; ``InvalidSetting`` for what is neither."""
+    return seed if isinstance(seed, np.random.Generator) else np.random.default_rng(check_seed("seed", seed))
+
+
 def as_array(name: str, values: ArrayLike, dtype: Any = None) -> NDArray[Any]:
     """``np.asarray``, with a named error for ragged lists and for what is not a number."""
     try:

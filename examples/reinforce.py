@@ -48,7 +48,7 @@ def train(env: gym.Env | gym.vector.VectorEnv, *, iterations: int, learning_rate
     collector.tracker.announce(iterations=iterations)
     policy = SoftmaxTable(collector.observation_space.n, collector.action_space.n)
     for iteration in range(iterations):
-        collector.restart(seed=seed + iteration)
+        collector.restart(seed=cmx.seeds.derived_seed(seed, iteration))
         policy.theta += learning_rate * policy.gradient(collector.collect(policy, rng))
     return policy
 

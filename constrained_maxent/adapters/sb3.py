@@ -15,7 +15,7 @@ from constrained_maxent.errors import UnsupportedPolicy
 from constrained_maxent.references import GaussianNetwork, Layer
 from constrained_maxent.references.gaussian_network import layers_of
 from constrained_maxent.spaces import as_batch, as_rows
-from constrained_maxent.types import FloatArray, check_count
+from constrained_maxent.types import FloatArray, check_seed
 
 INSTALL = 'pip install "constrained-maxent[sb3]"'
 
@@ -82,7 +82,7 @@ class Sb3Agent:
         self.action_space: gym.Space[Any] = model.action_space
         import torch
 
-        self._random_state = torch.Generator().manual_seed(check_count("seed", seed, least=0)).get_state()
+        self._random_state = torch.Generator().manual_seed(check_seed("seed", seed)).get_state()
 
     def predict(self, observation: Any, *, deterministic: bool = False) -> tuple[Any, None]:
         """The action for one observation, or the actions for a batch of them as vector environments deliver it.

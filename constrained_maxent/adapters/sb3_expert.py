@@ -21,7 +21,7 @@ from constrained_maxent.references.policies import CallablePolicy
 from constrained_maxent.references.reference import Reference
 from constrained_maxent.references.rollouts import check_scalar, roll_out
 from constrained_maxent.spaces import as_row
-from constrained_maxent.types import check_count, is_number
+from constrained_maxent.types import check_count, check_seed, is_number
 from constrained_maxent.wrappers import find_tracker
 from constrained_maxent.wrappers.observed import StateSource, check_source, state_of
 
@@ -69,7 +69,7 @@ class ExpertSettings:
                 f"timesteps={self.timesteps!r}: the first {LEARNING_STARTS} steps are uniformly random, and learning "
                 "begins after them: an expert takes tens of thousands."
             )
-        if check_count("seed", self.seed, least=0) > _LARGEST_SEED:
+        if check_seed("seed", self.seed) > _LARGEST_SEED:
             raise InvalidSetting(f"seed={self.seed!r} must be at most {_LARGEST_SEED}.")
         if not isinstance(self.hidden_sizes, Sequence) or isinstance(self.hidden_sizes, str) or not self.hidden_sizes:
             raise InvalidSetting(f"hidden_sizes={self.hidden_sizes!r} must be the sizes of one layer or more.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 import zipfile
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from typing import Any, BinaryIO, Protocol
 import numpy as np
 import torch
 
+from constrained_maxent.agents.pytorch import usual_numbers
 from constrained_maxent.atomic import replacing
 from constrained_maxent.errors import CheckpointMismatch, DamagedCheckpoint, InvalidSetting
 from constrained_maxent.spaces import Environment, single_spaces
@@ -40,6 +42,9 @@ def save(path: str | PathLike[str], agent: Stateful, *, arguments: Mapping[str, 
         path: of the file; folders are made.
         agent: what is to be continued.
         arguments: plain data from which an equal agent can be constructed, for who loads the file.
+
+    Raises:
+        OSError: it cannot be written; the file is named, also where the disk is full.
     """
     content = {
         "format": FORMAT,
@@ -51,10 +56,28 @@ def save(path: str | PathLike[str], agent: Stateful, *, arguments: Mapping[str, 
     }
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(target) as temporary, temporary.open("wb") as file:
-        torch.save(_packed(content), file)
+    # In memory first: of a full disk PyTorch's own writer says neither what nor where it is.
+    written = io.BytesIO()
+    torch.save(_packed(content), written)
+    with replacing(target) as temporary:
+        temporary.write_bytes(written.getbuffer())
 
 
+@usual_numbers()
+def snapshot(agent: Stateful) -> dict[str, Any]:
+    """What agent and tracker know now, copied: where ``put_back`` goes back to, out of the midst of an iteration."""
+    copied: dict[str, Any] = _copied({"state": agent.state_dict(), "tracker": find_tracker(agent.env).state_dict()})
+    return copied
+
+
+@usual_numbers()
+def put_back(taken: Mapping[str, Any], agent: Stateful) -> None:
+    """Make agent and tracker what they were when the snapshot was taken."""
+    agent.load_state_dict(taken["state"])
+    find_tracker(agent.env).load_state_dict(taken["tracker"])
+
+
+@usual_numbers()
 def read(path: str | PathLike[str], env: Environment, kind: str) -> dict[str, Any]:
     """The content of a checkpoint: the ``arguments`` that it was saved with, and what ``restore`` takes.
 
@@ -92,6 +115,7 @@ def read(path: str | PathLike[str], env: Environment, kind: str) -> dict[str, An
     return content
 
 
+@usual_numbers()
 def restore(path: str | PathLike[str], content: Mapping[str, Any], agent: Stateful) -> None:
     """Put the content of a checkpoint into an agent of the same class, and into its environment's tracker.
 
@@ -170,6 +194,19 @@ def _packed(value: Any) -> Any:
         return {key: _packed(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
         return [_packed(entry) for entry in value]
+    return value
+
+
+def _copied(value: Any) -> Any:
+    """The same in arrays and tensors of its own."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone()
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, Mapping):
+        return {key: _copied(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_copied(entry) for entry in value]
     return value
 
 

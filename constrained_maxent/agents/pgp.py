@@ -16,15 +16,17 @@ from numpy.typing import NDArray
 from constrained_maxent.agents import checkpoints
 from constrained_maxent.agents.critic import Critic
 from constrained_maxent.agents.policies import CategoricalMLP, Policy, TabularSoftmax, is_table, make_policy
+from constrained_maxent.agents.pytorch import device_named, threads_for, usual_numbers
 from constrained_maxent.agents.reports import IterationReport, Progress
 from constrained_maxent.agents.returns import advantages_and_returns, standardized
-from constrained_maxent.agents.rollouts import Collector, Rollout, derived_seed
+from constrained_maxent.agents.rollouts import Collector, Rollout
 from constrained_maxent.agents.settings import Hyperparameters, PGPSettings, complete
 from constrained_maxent.agents.updates import NaturalGradient, PolicyAverage, update_policy
 from constrained_maxent.errors import InvalidSetting, UnsupportedSpace
 from constrained_maxent.schedules import Geometric
+from constrained_maxent.seeds import derived_seed
 from constrained_maxent.spaces import Environment, as_batch, from_row
-from constrained_maxent.types import FloatArray, check_count, is_number
+from constrained_maxent.types import FloatArray, check_count, check_seed, is_number
 
 Callback = Callable[["PGP", IterationReport], bool | None]
 """Called after every iteration with the agent and its report; returning False ends the training."""
@@ -72,7 +74,7 @@ class PGP:
         if unknown := hyperparameters.keys() - PGPSettings.__dataclass_fields__:
             known = ", ".join(PGPSettings.__dataclass_fields__)
             raise InvalidSetting(f"PGP has no hyperparameter {', '.join(sorted(unknown))}. It has: {known}.")
-        self.seed = check_count("seed", seed, least=0)
+        self.seed = check_seed("seed", seed)
         self.env = env
         self.settings = PGPSettings(**hyperparameters) if settings is None else settings
         self.iteration = 0
@@ -97,7 +99,11 @@ class PGP:
         suggestions = self._tracker.suggestions if is_usual else {}
         self.hyperparameters = complete(settings, suggestions, is_table=table)
         chosen = self.hyperparameters
-        with torch.random.fork_rng(devices=[]):
+        try:
+            device = device_named(settings.device)
+        except ValueError as error:
+            raise InvalidSetting(f"device={settings.device!r} cannot be used here ({error}): take 'cpu'.") from error
+        with usual_numbers(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             policy = make_policy(
                 *spaces,
@@ -105,14 +111,10 @@ class PGP:
                 hidden_sizes=chosen.hidden_sizes,
                 normalize=chosen.normalize_observations,
             )
-            critic = Critic(spaces[0], chosen) if chosen.baseline == "critic" else None
-        try:
-            self.learner = policy.to(settings.device)
-            self.critic = None if critic is None else critic.to(settings.device)
-        except (RuntimeError, AssertionError) as error:
-            raise InvalidSetting(f"device={settings.device!r} cannot be used here ({error}): take 'cpu'.") from error
-        self._average = PolicyAverage(self.learner, chosen.averaging) if chosen.averaging > 0.0 else None
-        self.optimizer = self._make_optimizer()
+            self.critic = Critic(spaces[0], chosen).to(device) if chosen.baseline == "critic" else None
+            self.learner = policy.to(device)
+            self._average = PolicyAverage(self.learner, chosen.averaging) if chosen.averaging > 0.0 else None
+            self.optimizer = self._make_optimizer()
 
     @property
     def policy(self) -> Policy:
@@ -186,7 +188,9 @@ class PGP:
         self._goes_on = False
         objective = self._tracker.problem.objective
         label = "objective" if objective is None else objective.label.split(" (")[0]
-        with Progress(math.ceil(amount), label=label, enabled=progress_bar) as progress:
+        modules = [module for module in (self.learner, self.critic) if module is not None]
+        n_parameters = sum(parameter.numel() for module in modules for parameter in module.parameters())
+        with threads_for(n_parameters), Progress(math.ceil(amount), label=label, enabled=progress_bar) as progress:
             while done < amount:
                 report = self._iterate()
                 done = (self.timesteps if iterations is None else self.iteration) - begun
@@ -211,7 +215,8 @@ class PGP:
         self._goes_on = not rollout.report.whole_episodes
         self.timesteps += rollout.n_steps
         self.iteration += 1
-        gradient_norm, critic_loss = self._update(rollout) if len(rollout.rows) else (0.0, None)
+        with usual_numbers():
+            gradient_norm, critic_loss = self._update(rollout) if len(rollout.rows) else (0.0, None)
         report = rollout.report
         return IterationReport(
             iteration=self.iteration,

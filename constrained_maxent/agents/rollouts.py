@@ -92,8 +92,8 @@ class Collector:
         self._log_probs: FloatArray
         self._scalar_episode_is_over = False
 
-    def restart(self, *, seed: int) -> None:
-        """Begin a new batch at the start of episodes."""
+    def restart(self, *, seed: Any) -> None:
+        """Begin a new batch at the start of episodes; ``seed`` is what ``reset`` of the environment takes."""
         observation, _ = self.env.reset(seed=seed, options={NEW_BATCH: True})
         self._generation = self.tracker.generation
         self._rows = self._as_rows(observation)
@@ -202,8 +202,3 @@ class Collector:
             n_steps=n_calls * self.num_envs,
             n_episodes=report.episode_count * share,
         )
-
-
-def derived_seed(*place: int) -> int:
-    """The seed of one place in a run, such as (seed of the run, iteration); unlike those of other places."""
-    return int(np.random.SeedSequence(place).generate_state(1)[0])

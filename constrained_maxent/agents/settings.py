@@ -73,6 +73,8 @@ class PGPSettings:
     """PyTorch device of policy and critic."""
 
     def __post_init__(self) -> None:
+        # As plain data also where it was a torch.device.
+        object.__setattr__(self, "device", str(self.device))
         for name, kinds in (("policy", PolicyKind), ("optimizer", Optimizer), ("baseline", Baseline)):
             value = getattr(self, name)
             if value not in get_args(kinds) and (value is not None or name == "policy"):

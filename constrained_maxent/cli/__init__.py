@@ -9,11 +9,16 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
+import os
+import re
 import sys
 import textwrap
-from collections.abc import Sequence
-from importlib.metadata import version
+from collections.abc import Iterator, Sequence
+from importlib.metadata import requires, version
 from typing import Any
+
+from constrained_maxent import startup
+from constrained_maxent.cli.streams import speaking
 
 COMMANDS = {
     "train": "Train PGP on an environment and write a run folder: config, metrics, checkpoint, summary, figures.",
@@ -55,12 +60,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: command line without the program's name; ``sys.argv`` if not given.
 
     Returns:
-        0 if all went well, 2 for wrong input, 130 after Ctrl-C or SIGTERM.
+        0 if all went well, 2 for wrong input, a missing package or a file that cannot be written, 130 after Ctrl-C or
+        SIGTERM.
 
     Raises:
         SystemExit: with code 0 after help of a command, with 2 at options that do not exist or cannot be read.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    with speaking(sys.stdout), speaking(sys.stderr):
+        try:
+            return _main(arguments)
+        except KeyboardInterrupt:
+            print("cmaxent: interrupted.", file=sys.stderr)
+            return startup.INTERRUPTED
+        except BrokenPipeError:  # nobody reads on, as with "| head"; what was to be written is written
+            with open(os.devnull, "w", encoding="utf-8") as nowhere:
+                os.dup2(nowhere.fileno(), sys.stdout.fileno())
+            return 1
+
+
+def _main(arguments: list[str]) -> int:
     if arguments == ["--version"]:
         print(f"cmaxent {version('constrained-maxent')}")
         return 0
@@ -70,6 +89,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not arguments or arguments[0] not in COMMANDS:
         print(f"cmaxent: {_no_command(arguments)}", file=sys.stderr)
         return 2
+    if empty := [f"{name} " if name else "" for name, value in _valued(arguments) if not value.strip()]:
+        print(f"cmaxent: {empty[0]}'' is empty: give a value, or leave it out.", file=sys.stderr)
+        return 2
     return _run(arguments[0], arguments[1:])
 
 
@@ -78,7 +100,7 @@ def _run(command: str, arguments: list[str]) -> int:
     import tyro
     from gymnasium.error import DependencyNotInstalled
 
-    from constrained_maxent.cli.console import INTERRUPTED, errors, terminating_as_interrupt
+    from constrained_maxent.cli.console import errors, terminating_as_interrupt
     from constrained_maxent.cli.options import Pending, registry
     from constrained_maxent.errors import ConstrainedMaxentError
 
@@ -94,15 +116,47 @@ def _run(command: str, arguments: list[str]) -> int:
         )
         if isinstance(called, Pending):
             called = called.build(called.values)
+        startup.over()
         with terminating_as_interrupt():
             code: int = called.run(_options(arguments))
             return code
+    except BrokenPipeError:
+        raise
     except (ConstrainedMaxentError, OSError, DependencyNotInstalled) as error:
-        errors.print(f"cmaxent: {error}", style="red", highlight=False, soft_wrap=True)
-        return 2
-    except KeyboardInterrupt:
-        errors.print("cmaxent: interrupted.", style="red")
-        return INTERRUPTED
+        message = "\n".join([str(error), *getattr(error, "__notes__", ())])
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] == "constrained_maxent":
+            raise
+        message = "\n".join([missing(error), *getattr(error, "__notes__", ())])
+    errors.print(f"cmaxent: {message}", style="red", highlight=False, soft_wrap=True)
+    return 2
+
+
+def missing(error: ImportError) -> str:
+    """What to do where a package cannot be imported."""
+    package = (error.name or "").partition(".")[0]
+    extra = {"polars": "[studies]", "stable_baselines3": "[sb3]"}.get(package, "")
+    ours = {*map(_import_name, requires("constrained-maxent") or ())}
+    remedy = f'run `pip install "constrained-maxent{extra}"`' if extra or package in ours else "install it"
+    return f"{package or 'A package'} is needed, and cannot be imported ({error}): {remedy}."
+
+
+def _import_name(requirement: str) -> str:
+    name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0].lower()
+    return {"scikit-learn": "sklearn"}.get(name, name.replace("-", "_"))
+
+
+def _valued(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Each argument with the option before it, or in it."""
+    before = ""
+    for argument in arguments:
+        name, is_given, value = argument.partition("=")
+        if argument.startswith("--"):
+            if is_given:
+                yield name, value
+            before = name
+        else:
+            yield before, argument
 
 
 def _help() -> str:

@@ -15,8 +15,7 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Column, Table
 
-INTERRUPTED = 130
-"""Exit code of a process that Ctrl-C ended, as shells have it; also where SIGTERM asked for the same."""
+from constrained_maxent.startup import INTERRUPTED as INTERRUPTED
 
 _LARGEST = 1e9
 

@@ -59,13 +59,19 @@ class Train:
             *("epochs", "minibatch_size", "clip_range"),
             *("critic_learning_rate", "critic_steps", "critic_batch_size"),
         ),
-        "run": ("overwrite", "extend", "log_every", "evaluate_every", "checkpoint_every"),
+        "run": ("overwrite", "extend", "log_every", "evaluate_every", "checkpoint_every", "checkpoint_minutes"),
     }
     """Options by title. The usual ones are of no group: they come first."""
 
     def run(self, given: frozenset[str]) -> int:
         result = self._train() if self.resume is None else self._resume(RunFolder(self.resume), given)
-        _print_result(result, runs.draw_run(result.folder))
+        _print_result(result)
+        try:
+            figures = runs.draw_run(result.folder)
+        except ImportError as error:  # the training is done all the same
+            figures = []
+            say(f"No figures: {error}.")
+        print_paths(result.folder.summary_path, *figures)
         if not result.interrupted:
             return 0
         console.print(f"Interrupted. To go on: cmaxent train --resume {result.folder.path}", soft_wrap=True)
@@ -90,7 +96,7 @@ class Train:
         return runs.resume(folder, iterations=iterations, extend=self.extend, progress_bar=not self.quiet)
 
 
-def _print_result(result: runs.Result, figures: list[Path]) -> None:
+def _print_result(result: runs.Result) -> None:
     summary = result.summary
     last = summary["estimate"]
     alone = {"objective": last["objective_fresh"], "constraints": last["constraints_fresh"]}
@@ -118,4 +124,3 @@ def _print_result(result: runs.Result, figures: list[Path]) -> None:
         say("No info['cost']: trained without a constraint; name the key with --cost.")
     if result.no_certificate is not None:
         say(f"No certificate. {result.no_certificate}")
-    print_paths(result.folder.summary_path, *figures)

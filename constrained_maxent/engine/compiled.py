@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -13,6 +14,7 @@ from weakref import WeakValueDictionary
 import numba
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]  # what Numba itself is built on
+from numba.core import caching
 from numba.extending import intrinsic
 
 from constrained_maxent.errors import InvalidSetting
@@ -33,10 +35,36 @@ def outermost(make: Callable[[str], Function]) -> Function:
 
     Numba renews a cached function when its own file changes, but not when a function that it calls does, in another
     file. What a function encloses is part of the cache's key as well: ``make`` gets a digest of all files of this
-    folder to enclose.
+    folder to enclose. Where nothing can be kept, each process compiles anew.
     """
     function = make(source_digest(Path(__file__).parent))
-    return cast(Function, numba.njit(cache=True, **_OPTIONS)(function))
+    compiled = numba.njit(**_OPTIONS)(function)
+    # RuntimeError: no folder can be written to, as in containers and installations that are read-only.
+    with suppress(RuntimeError, OSError):
+        compiled._cache = _Cache(function)
+    return cast(Function, compiled)
+
+
+_FunctionCache: Any = caching.FunctionCache  # Numba has no types
+
+
+class _Cache(_FunctionCache):  # type: ignore[misc]
+    """Numba's cache without its errors: files may be damaged or another user's, and the disk may be full.
+
+    What cannot be read is compiled, and what cannot be written is used all the same.
+    """
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # whatever a parser trips over
+            with suppress(OSError):
+                self.flush()
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        with suppress(Exception):
+            super().save_overload(sig, data)
 
 
 def source_digest(folder: Path) -> str:

@@ -14,7 +14,7 @@ from constrained_maxent.occupancy import fresh_share
 from constrained_maxent.problem import Constraint, Problem
 from constrained_maxent.schedules import Geometric, Schedule
 from constrained_maxent.tracker import Pairing
-from constrained_maxent.types import check_count, is_number
+from constrained_maxent.types import check_count, check_seed, is_number
 
 Optimizer = Literal["sgd", "normalized", "natural", "adam"]
 Baseline = Literal["none", "batch-mean"]
@@ -93,7 +93,7 @@ class RunSettings:
         for name, kinds in (("pairing", Pairing), ("optimizer", Optimizer), ("baseline", Baseline)):
             if (value := getattr(self, name)) not in get_args(kinds):
                 raise InvalidSetting(f"{name}={value!r} must be one of {', '.join(get_args(kinds))}.")
-        check_count("seed", self.seed, least=0)
+        check_seed("seed", self.seed)
         if check_count("episodes_per_batch", self.episodes_per_batch) == 1 and self.pairing == "split":
             raise InvalidSetting("episodes_per_batch=1 must be at least 2: split needs two halves.")
         check_count("inner_iterations", self.inner_iterations)

@@ -82,6 +82,8 @@ class MujocoVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"]}
+    seeds_each_copy = True
+    """``reset`` takes a list of seeds: whoever makes seeds gives each copy one of its own."""
 
     def __init__(
         self,

@@ -20,9 +20,10 @@ from constrained_maxent.evaluation.statistics import (
     cost_statistics,
     estimate_of,
 )
+from constrained_maxent.seeds import EVALUATION, derived_reset_seed
 from constrained_maxent.spaces import Environment, require_own_spaces, single_spaces
 from constrained_maxent.tracker import NEW_BATCH, Tracker, find_tracker
-from constrained_maxent.types import Batch, Trajectory, check_count
+from constrained_maxent.types import Batch, Trajectory, check_count, check_seed
 from constrained_maxent.wrappers.layers import STATE_SPACE
 
 
@@ -107,7 +108,7 @@ def evaluate_rollouts(
         UnsupportedPolicy: a model of Stable-Baselines3 itself, instead of ``adapters.sb3.as_agent(model)``.
         UnsupportedSpace: an agent for other observations or actions.
     """
-    n_episodes, seed = check_count("n_episodes", n_episodes), check_count("seed", seed, least=0)
+    n_episodes, seed = check_count("n_episodes", n_episodes), check_seed("seed", seed)
     tracker = find_tracker(env)
     if not tracker.whole_episodes:
         raise InvalidSetting(
@@ -157,7 +158,7 @@ def _roll_out(env: Environment, tracker: Tracker, agent: Predictor, n_episodes: 
     collector = Collector(env)
     trajectories: list[Trajectory] = []
     while len(trajectories) < n_episodes:
-        batch_seed = seed + len(trajectories)
+        batch_seed = derived_reset_seed(env, seed, len(trajectories), EVALUATION)
         if isinstance(policy, Actor):
             collector.restart(seed=batch_seed)
             collector.collect(policy, rng)
@@ -168,7 +169,7 @@ def _roll_out(env: Environment, tracker: Tracker, agent: Predictor, n_episodes: 
     return trajectories
 
 
-def _predict_batch(env: Environment, tracker: Tracker, agent: Predictor, *, seed: int) -> None:
+def _predict_batch(env: Environment, tracker: Tracker, agent: Predictor, *, seed: Any) -> None:
     """Act until a batch is complete."""
     observation, info = env.reset(seed=seed, options={NEW_BATCH: True})
     is_scalar = isinstance(env, gym.Env)

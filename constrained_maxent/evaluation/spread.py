@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from constrained_maxent.errors import InvalidData, InvalidSetting
 from constrained_maxent.evaluation.statistics import Estimate, bootstrap_ratio
 from constrained_maxent.occupancy import NearestNeighbors
-from constrained_maxent.types import Batch, FloatArray, as_array, check_count, require_finite
+from constrained_maxent.types import Batch, FloatArray, as_array, check_count, check_seed, require_finite
 
 _MOST_FOLDS = 32
 """Beyond so many, leaving out one episode or a few makes no difference, but takes time."""
@@ -61,7 +61,7 @@ def state_entropy(
     rows = np.concatenate([np.asarray(states, dtype=np.float64) for states in episodes])
     owner = np.repeat(np.arange(len(episodes)), [len(states) for states in episodes])
     if len(rows) > max_samples:
-        drawn = np.sort(np.random.default_rng(seed).choice(len(rows), max_samples, replace=False))
+        drawn = np.sort(np.random.default_rng(check_seed("seed", seed)).choice(len(rows), max_samples, replace=False))
         rows, owner = rows[drawn], owner[drawn]
     fold = np.unique(owner, return_inverse=True)[1] % _MOST_FOLDS
     surprise = np.empty(len(rows))

@@ -15,7 +15,7 @@ from constrained_maxent.evaluation.spread import Coverage, Grid, state_entropy
 from constrained_maxent.evaluation.statistics import Estimate, bootstrap_mean, bootstrap_ratio
 from constrained_maxent.occupancy.gaussians import fold
 from constrained_maxent.spaces import Environment
-from constrained_maxent.types import Batch, FloatArray, check_count
+from constrained_maxent.types import Batch, FloatArray, check_count, check_seed
 
 Event = Callable[[FloatArray], NDArray[np.bool_]]
 """Whether something is the case in each of ``n`` states ``(n, n_coordinates)``: bool ``(n,)``."""
@@ -95,7 +95,7 @@ def evaluate_states(
     coverage = in_a_row = None
     if measures.grid is not None:
         n_steps = min(measures.coverage_steps, len(states))
-        drawn = np.random.default_rng((seed, 1)).choice(len(states), n_steps, replace=False)
+        drawn = np.random.default_rng((check_seed("seed", seed), 1)).choice(len(states), n_steps, replace=False)
         coverage = measures.grid.coverage(states[drawn])
         starts = range(0, len(states) - n_steps + 1, n_steps)
         shares = [measures.grid.coverage(states[start : start + n_steps]).share for start in starts]

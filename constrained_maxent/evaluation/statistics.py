@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from constrained_maxent.errors import InvalidData
 from constrained_maxent.functionals import Functional
-from constrained_maxent.types import Batch, FloatArray, Measure, Points, require_finite
+from constrained_maxent.types import Batch, FloatArray, Measure, Points, check_seed, require_finite
 
 _RESAMPLED_AT_ONCE = 1_000_000
 """Numbers that resampling holds in memory (8 MB); all 9,999 resamples of many samples would not fit."""
@@ -158,6 +158,6 @@ def _interval(columns: tuple[FloatArray, ...], statistic: Callable[..., Any], me
         confidence_level=0.95,
         method="percentile",
         batch=max(1, _RESAMPLED_AT_ONCE // sum(map(len, columns))),
-        rng=np.random.default_rng(seed),
+        rng=np.random.default_rng(check_seed("seed", seed)),
     ).confidence_interval
     return Estimate(mean, float(interval.low), float(interval.high))

@@ -21,7 +21,7 @@ from constrained_maxent.occupancy.base import OccupancyEstimator, check_memory, 
 from constrained_maxent.occupancy.gaussians import Mixture, fold
 from constrained_maxent.occupancy.samples import Samples
 from constrained_maxent.schedules import Schedule
-from constrained_maxent.types import Batch, FloatArray, Measure, Points, check_count, require_finite
+from constrained_maxent.types import Batch, FloatArray, Measure, Points, check_count, check_seed, require_finite
 
 Domain = Literal["state", "state-action"]
 
@@ -67,7 +67,7 @@ class ContinuousEstimator(OccupancyEstimator):
         if self.buffer_size is not None:
             check_count("buffer_size", self.buffer_size)
         check_memory(self.memory)
-        check_count("seed", self.seed, least=0)
+        check_seed("seed", self.seed)
         self._samples: Samples
         self._n_states: int
         self._n_fits: int

@@ -19,7 +19,7 @@ from constrained_maxent.oracle.solution import Constraints, as_named
 from constrained_maxent.oracle.tabular import TabularMDP
 from constrained_maxent.oracle.theory.arithmetic import check_positive
 from constrained_maxent.penalties import AugmentedLagrangian
-from constrained_maxent.types import FloatArray, check_count
+from constrained_maxent.types import FloatArray, check_count, random_numbers
 
 _LONGEST_SEARCH = 2000
 _MOST_UPDATES = 30
@@ -85,7 +85,7 @@ def best_stationary(
     """
     check_count("starts", starts)
     check_positive(tolerance=tolerance)
-    tables = np.random.default_rng(seed).normal(size=(starts, *mdp.shape))
+    tables = random_numbers(seed).normal(size=(starts, *mdp.shape))
     found = [_search(mdp, objective, as_named(constraints), scale, theta, tolerance) for theta in tables]
     return tuple(sorted(found, key=lambda optimum: (not optimum.is_feasible, -optimum.value)))
 

@@ -37,7 +37,7 @@ from constrained_maxent.oracle.model import (
     states_and_actions,
 )
 from constrained_maxent.spaces import Environment
-from constrained_maxent.types import FloatArray, as_array
+from constrained_maxent.types import FloatArray, as_array, random_numbers
 
 Cost = Callable[[int, int, int], float]
 
@@ -211,7 +211,7 @@ class TabularMDP:
         branching = n_states if branching is None else branching
         if n_states < 1 or n_actions < 1 or not 1 <= branching <= n_states:
             raise InvalidSetting(f"{n_states=}, {n_actions=}, {branching=}: need at least 1, and branching ≤ n_states.")
-        rng = np.random.default_rng(seed)
+        rng = random_numbers(seed)
         rows = np.arange(n_states * n_actions)
         successors = rng.permuted(np.tile(np.arange(n_states), (rows.size, 1)), axis=1)[:, :branching]
         probability = rng.dirichlet(np.ones(branching), size=rows.size)

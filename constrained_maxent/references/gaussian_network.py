@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedPolicy, UnsupportedSpace
-from constrained_maxent.types import FloatArray
+from constrained_maxent.types import FloatArray, check_seed
 
 # PyTorch, and policies that are made of it, are imported where they are used: references are known without them.
 
@@ -239,6 +239,7 @@ def clone(
     import torch
 
     from constrained_maxent.agents.policies import GaussianMLP
+    from constrained_maxent.agents.pytorch import usual_numbers
 
     if not isinstance(action_space, gym.spaces.Box):
         raise UnsupportedSpace(f"Behavior cloning fits a Gaussian: it needs actions in a Box, not {action_space}.")
@@ -246,21 +247,21 @@ def clone(
         raise InvalidData(f"Actions have shape {actions.shape[1:]}, those of {action_space} {action_space.shape}.")
     if (actions < action_space.low - 1e-6).any() or (actions > action_space.high + 1e-6).any():
         raise InvalidData(f"Recorded actions lie outside {action_space}: clip them to what the environment did.")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(check_seed("seed", seed))
     rows = observations.reshape(len(observations), -1)
     box = gym.spaces.Box(-np.inf, np.inf, rows.shape[1:])
-    with torch.random.fork_rng(devices=[]):
+    with usual_numbers(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         policy = GaussianMLP(box, action_space, hidden_sizes, normalize=True)
-    policy.observe(rows)
-    raw = policy.squashing.to_reals(actions)
-    optimizer = torch.optim.Adam(policy.parameters())
-    for step in range(n_steps):
-        for group in optimizer.param_groups:  # down to a tenth, so that the last minibatches do not show
-            group["lr"] = _LEARNING_RATE * (1.0 - 0.9 * step / n_steps)
-        chosen = rng.integers(len(rows), size=min(_BATCH_SIZE, len(rows)))
-        loss = -policy.log_prob(rows[chosen], raw[chosen]).mean()
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
+        policy.observe(rows)
+        raw = policy.squashing.to_reals(actions)
+        optimizer = torch.optim.Adam(policy.parameters())
+        for step in range(n_steps):
+            for group in optimizer.param_groups:  # down to a tenth, so that the last minibatches do not show
+                group["lr"] = _LEARNING_RATE * (1.0 - 0.9 * step / n_steps)
+            chosen = rng.integers(len(rows), size=min(_BATCH_SIZE, len(rows)))
+            loss = -policy.log_prob(rows[chosen], raw[chosen]).mean()
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
     return GaussianNetwork.from_policy(policy)

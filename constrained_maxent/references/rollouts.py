@@ -11,8 +11,9 @@ import numpy as np
 from constrained_maxent.errors import InvalidData, InvalidSetting
 from constrained_maxent.occupancy import Scale, Weighting
 from constrained_maxent.references.policies import ReferencePolicy
+from constrained_maxent.seeds import REFERENCE, derived_seed
 from constrained_maxent.spaces import as_row
-from constrained_maxent.types import Batch, FloatArray, Trajectory, check_count
+from constrained_maxent.types import Batch, FloatArray, Trajectory, check_count, check_seed
 from constrained_maxent.wrappers.layers import VOID
 from constrained_maxent.wrappers.observed import StateSource, state_of
 
@@ -59,12 +60,14 @@ def roll_out(
         MissingState: ``info`` lacks the state.
     """
     check_scalar(env)
-    n_episodes = check_count("n_episodes", n_episodes)
+    n_episodes, seed = check_count("n_episodes", n_episodes), check_seed("seed", seed)
     rng = np.random.default_rng(seed)
     trajectories: list[Trajectory] = []
     returns: list[float] = []
+    # Not the seed itself: environment and policy would draw the same numbers.
+    first = derived_seed(seed, 0, REFERENCE)
     for episode in range(_MOST_VOID * n_episodes):
-        trajectory, earned = _episode(policy, env, rng, weighting, state, seed=seed if episode == 0 else None)
+        trajectory, earned = _episode(policy, env, rng, weighting, state, seed=first if episode == 0 else None)
         if trajectory is not None:
             trajectories.append(trajectory)
             returns.append(earned)

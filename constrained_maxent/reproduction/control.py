@@ -16,6 +16,7 @@ import polars as pl
 from joblib import Parallel, delayed
 
 from constrained_maxent.agents import PGPSettings
+from constrained_maxent.agents.pytorch import threads_for
 from constrained_maxent.errors import InvalidRun, InvalidSetting
 from constrained_maxent.evaluation import Estimate, over_seeds
 from constrained_maxent.evaluation.state_measures import STATE_MEASURES, evaluate_states
@@ -28,7 +29,6 @@ from constrained_maxent.reporting import Curve, Panel, curves_figure
 from constrained_maxent.reproduction import ControlStudyName
 from constrained_maxent.runs import RunEvaluation, RunFolder, TrainSettings, evaluate, load_config, resume, train
 from constrained_maxent.runs.environments import completed
-from constrained_maxent.runs.training import one_thread
 from constrained_maxent.tasks import PresetName
 
 EPISODES = 64
@@ -213,7 +213,7 @@ def _path(folder: Path, case: Case, seed: int) -> Path:
 def _train_and_evaluate(env_id: str, settings: TrainSettings, path: Path) -> tuple[float, RunEvaluation]:
     folder = RunFolder(path)
     # Runs side by side: a thread pool in each would make them wait for each other.
-    with one_thread():
+    with threads_for(0):
         can_go_on = folder.checkpoint_path.exists() and folder.config_path.exists()
         if can_go_on and load_config(folder) != (env_id, completed(env_id, settings)):
             raise InvalidRun(f"{folder.path} holds a run of other settings: remove it, or take another --out.")

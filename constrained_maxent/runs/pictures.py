@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained_maxent.agents import PGP
+from constrained_maxent.atomic import replacing
 from constrained_maxent.errors import InvalidRun, UnsupportedPolicy
 from constrained_maxent.evaluation import exact_problem
 from constrained_maxent.evaluation.exact import with_dynamics
@@ -26,9 +27,10 @@ from constrained_maxent.runs.recorder import exact_evaluation
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.runs.training import load_agent, load_config
+from constrained_maxent.seeds import PICTURE, derived_reset_seed
 from constrained_maxent.spaces import Environment, as_rows, single_spaces
 from constrained_maxent.tracker import Tracker, find_tracker
-from constrained_maxent.types import FloatArray, check_count
+from constrained_maxent.types import FloatArray, check_seed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -63,7 +65,8 @@ def draw_run(folder: RunFolder) -> list[Path]:
             figures[folder.occupancy_figure_path] = occupancy
         figures |= _pictures(folder, env_id, settings, agent)
     for path, figure in figures.items():
-        figure.savefig(path)
+        with replacing(path) as temporary:
+            figure.savefig(temporary)
     return list(figures)
 
 
@@ -107,7 +110,7 @@ def roll_out(
     with closing(make_environment(env_id, replace(fresh, num_envs=n_episodes))) as env:
         n_steps = bare.horizon or math.ceil((seconds or UNLIMITED_EPISODE) / timestep)
         inner, rng = below_tracker(env, agent), np.random.default_rng(seed)
-        observations, infos = inner.reset(seed=seed)
+        observations, infos = inner.reset(seed=derived_reset_seed(inner, seed, 0, PICTURE))
         states, actions = [infos["state"]], []
         running = np.ones((n_episodes, 1), dtype=bool)
         for _ in range(n_steps):
@@ -311,7 +314,7 @@ def record_video(
     """
     from constrained_maxent.reporting.video import MujocoFrames, film, number_of_frames, open_frames, write_video
 
-    check_count("seed", seed, least=0)
+    seed = check_seed("seed", seed)
     n_frames = number_of_frames(seconds, fps)
     target = folder.video_path if path is None else path
     env_id, settings = load_config(folder)
@@ -341,7 +344,7 @@ def _own_images(
     with closing(make_environment(env_id, alone)) as env:
         bare = below_tracker(env, agent)
         rng = np.random.default_rng(seed)
-        observations, _ = bare.reset(seed=seed)
+        observations, _ = bare.reset(seed=derived_reset_seed(bare, seed, 0, PICTURE))
         steps_per_second = float(bare.metadata.get("render_fps") or fps)
         image, step = _image(bare), 0
         for frame in range(n_frames):

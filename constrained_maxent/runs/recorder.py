@@ -1,16 +1,15 @@
-"""What happens beside the training: metrics, TensorBoard events, checkpoints, Ctrl-C and SIGTERM."""
+"""What happens beside the training: metrics, TensorBoard events, checkpoints."""
 
 from __future__ import annotations
 
 import csv
-import signal
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from threading import Event
-from types import FrameType
+import time
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from constrained_maxent.agents import PGP, IterationReport
+from constrained_maxent.atomic import naming
 from constrained_maxent.evaluation import ExactEvaluation, ExactProblem
 from constrained_maxent.evaluation.state_measures import evaluate_states, measures_of
 from constrained_maxent.functionals import Functional
@@ -44,42 +43,48 @@ class Recorder:
         self._metrics = csv.DictWriter(self._file, columns(agent), extrasaction="ignore", lineterminator="\n")
         if not folder.metrics_path.stat().st_size:
             self._metrics.writeheader()
+        self._saved = time.monotonic()
         # Events past the checkpoint that a run continues from are to be forgotten.
         self._events = SummaryWriter(str(folder.path), purge_step=since + 1 if since else None)
 
     def record(self, agent: PGP, report: IterationReport) -> None:
         """Write down an iteration; called after each."""
         settings = self._settings
+        is_last = report.iteration == settings.iterations
+        evaluate = is_last or is_due(report.iteration, settings.evaluate_every, dense=4)
+        if evaluate or is_due(report.iteration, settings.log_every, dense=16):
+            measured = _exact(exact_evaluation(self._problem, agent)) | _states(agent) if evaluate else {}
+            self._write(_row(report) | measured)
+        is_old = time.monotonic() - self._saved >= 60.0 * settings.checkpoint_minutes
+        if not is_last and (is_old or report.iteration % settings.checkpoint_every == 0):
+            self.checkpoint(agent)
         self.last = {
             "objective": report.objective,
             "constraints": dict(report.constraints),
             "objective_fresh": report.objective_fresh,
             "constraints_fresh": dict(report.constraints_fresh),
         }
-        is_last = report.iteration == settings.iterations
-        evaluate = is_last or is_due(report.iteration, settings.evaluate_every, dense=4)
-        if evaluate or is_due(report.iteration, settings.log_every, dense=16):
-            measured = _exact(exact_evaluation(self._problem, agent)) | _states(agent) if evaluate else {}
-            self._write(_row(report) | measured)
-        if not is_last and report.iteration % settings.checkpoint_every == 0:
-            self.checkpoint(agent)
 
     def _write(self, row: Mapping[str, float | int | None]) -> None:
-        self._metrics.writerow(row)
+        with naming(self._folder.metrics_path):
+            self._metrics.writerow(row)
         for name, value in row.items():
             if value is not None and name != "iteration":
                 self._events.add_scalar(name, value, row["iteration"])
 
     def checkpoint(self, agent: PGP) -> None:
         """Save the agent, after everything that led to it."""
-        self._file.flush()
+        with naming(self._folder.metrics_path):
+            self._file.flush()
         self._events.flush()
         agent.save(self._folder.checkpoint_path)
+        self._saved = time.monotonic()
 
     def close(self) -> None:
-        """Flush and close the files."""
-        self._file.close()
-        self._events.close()
+        """Close the files. What could not be written into them has been told when it was to be."""
+        for file in (self._file, self._events):
+            with suppress(OSError):
+                file.close()
 
 
 def is_due(iteration: int, every: int, *, dense: int) -> bool:
@@ -181,25 +186,3 @@ def _row(report: IterationReport) -> dict[str, float | int | None]:
         **{f"constraint_{name}_fresh": value for name, value in report.constraints_fresh.items()},
         **{f"multiplier_{name}": value for name, value in report.multipliers.items()},
     }
-
-
-@contextmanager
-def stop_on_request() -> Iterator[Event]:
-    """Ctrl-C or SIGTERM sets the event: stop after the current iteration. A second one interrupts."""
-    asked = Event()
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
-
-    before = {}
-    with suppress(ValueError):  # not in the main thread, where signals do not arrive anyway
-        for number in (signal.SIGINT, signal.SIGTERM):
-            before[number] = signal.signal(number, ask)
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            if handler is not None:  # None: not set from Python
-                signal.signal(number, handler)

@@ -5,19 +5,23 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from constrained_maxent.atomic import replacing
+from constrained_maxent.atomic import remove_leftovers, replacing
 from constrained_maxent.errors import InvalidRun
+from constrained_maxent.runs.lock import Lock
 from constrained_maxent.types import FloatArray
 
 RESULTS = ("config.json", "metrics.csv", "checkpoint.pt", "summary.json", "evaluation.json")
 FIGURES = ("training.png", "occupancy.png", "strip.png", "motion.png", "visits.png", "actions.png")
 VIDEO = "video.mp4"
+EVENTS = "events.out.tfevents.*"
+LOCK = "run.lock"
 
 
 def require_folder(path: Path) -> None:
@@ -32,10 +36,15 @@ class RunFolder:
 
     ``config.json`` holds the settings, ``metrics.csv`` and ``events.out.tfevents.*`` (TensorBoard) the curves,
     ``checkpoint.pt`` the agent, ``summary.json`` the result, ``evaluation.json`` fresh rollouts of the last policy;
-    figures are ``*.png``, the film is ``video.mp4``.
+    figures are ``*.png``, the film is ``video.mp4``. While a training writes, ``run.lock`` says which process it is.
+
+    Raises:
+        InvalidRun: the path is empty, which would be the current folder.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        if not os.fspath(path):
+            raise InvalidRun("The path of a run folder is empty: name a folder; the current one is '.'.")
         self.path = Path(path)
         self.config_path, self.metrics_path, self.checkpoint_path = (self.path / name for name in RESULTS[:3])
         self.summary_path, self.evaluation_path = (self.path / name for name in RESULTS[3:])
@@ -43,14 +52,45 @@ class RunFolder:
         self.strip_path, self.motion_path, self.visits_path, self.actions_path = (self.path / n for n in FIGURES[2:])
         self.video_path = self.path / VIDEO
 
+    @contextmanager
+    def held(self) -> Iterator[Lock]:
+        """The folder, made if need be, for this process alone, and without what a killed one left half written.
+
+        At the end what was made here is removed where it is empty.
+
+        Raises:
+            FolderInUse: another process writes into it.
+            InvalidRun: it cannot be there.
+        """
+        require_folder(self.path)
+        made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
+        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            with Lock(self.path / LOCK) as lock:
+                for path in (self.config_path, self.metrics_path, self.checkpoint_path, self.summary_path):
+                    remove_leftovers(path, of_any_process=True)  # none but the lock's owner writes these
+                for name in (*FIGURES, self.evaluation_path.name):
+                    remove_leftovers(self.path / name)
+                yield lock
+        finally:
+            with suppress(OSError):  # one holds something: a run had begun
+                for folder in made:
+                    folder.rmdir()
+
     def create(self, *, overwrite: bool = False) -> None:
         """Make the folder, or see that it can be taken. A run that is in it stays until ``clear``.
 
         Raises:
-            InvalidRun: it holds a run already and ``overwrite`` is not set, or it is something else.
+            InvalidRun: it holds a run already and ``overwrite`` is not set, or it is something else: files that have
+                the names of a run's, but belong to none of this package, are never replaced.
         """
         require_folder(self.path)
         occupied = [name for name in RESULTS if (self.path / name).exists()]
+        if (found := [path.name for path in self._files()]) and not self._is_run():
+            raise InvalidRun(
+                f"{self.path} holds {', '.join(found)}, and no {self.config_path.name} of a run: a new run would "
+                "replace what may be something else. Take another --out, or remove these files yourself."
+            )
         if occupied and not overwrite:
             can_go_on = self.checkpoint_path.exists() and self.config_path.exists()
             raise InvalidRun(
@@ -61,10 +101,20 @@ class RunFolder:
         self.path.mkdir(parents=True, exist_ok=True)
 
     def clear(self) -> None:
-        """Remove the files of a run."""
-        for pattern in (*RESULTS, *FIGURES, VIDEO, "events.out.tfevents.*"):
-            for file in self.path.glob(pattern):
-                file.unlink()
+        """Remove the files of a run, and no others."""
+        for file in self._files():
+            file.unlink(missing_ok=True)
+
+    def _files(self) -> list[Path]:
+        """The files that a run may have written; the one that says whose they are is the last."""
+        patterns = (*RESULTS[1:], *FIGURES, VIDEO, EVENTS, RESULTS[0])
+        return [file for pattern in patterns for file in sorted(self.path.glob(pattern))]
+
+    def _is_run(self) -> bool:
+        with suppress(InvalidRun):
+            config = self.read_config()
+            return isinstance(config.get("env_id"), str) and isinstance(config.get("settings"), dict)
+        return False
 
     def read_config(self) -> dict[str, Any]:
         """The settings of the run. Raises InvalidRun if there are none."""

@@ -13,7 +13,7 @@ from constrained_maxent.occupancy import Scale
 from constrained_maxent.penalties import Penalty, penalty_from_config
 from constrained_maxent.tasks.presets import PresetName
 from constrained_maxent.tracker import Pairing
-from constrained_maxent.types import check_count, is_number
+from constrained_maxent.types import check_count, check_seed, is_number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,11 +73,17 @@ class TrainSettings:
     """Iterations between evaluations: exact ones where the environment is finite and known, or of continuous states."""
     checkpoint_every: int = 1000
     """Iterations between checkpoints."""
+    checkpoint_minutes: float = 5.0
+    """Minutes after which the next iteration that ends is a checkpoint too, however few there are."""
 
     def __post_init__(self) -> None:
-        for name in ("iterations", "num_envs", "log_every", "evaluate_every", "checkpoint_every", "seed"):
+        # NumPy's whole numbers are no plain data.
+        object.__setattr__(self, "seed", check_seed("seed", self.seed))
+        for name in ("iterations", "num_envs", "log_every", "evaluate_every", "checkpoint_every"):
             if (value := getattr(self, name)) is not None or name not in ("iterations", "num_envs"):
-                check_count(name.replace("_", "-"), value, least=0 if name == "seed" else 1)
+                object.__setattr__(self, name, check_count(name.replace("_", "-"), value))
+        if not (is_number(self.checkpoint_minutes) and self.checkpoint_minutes >= 0.0):
+            raise InvalidSetting(f"checkpoint-minutes={self.checkpoint_minutes!r} must be a number of at least 0.")
         for name in ("beta", "limit", "discount", "memory"):
             if (value := getattr(self, name)) is not None and not is_number(value):
                 raise InvalidSetting(f"{name}={value!r} must be a number.")

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
-import torch
 
 from constrained_maxent.agents import PGP, IterationReport
-from constrained_maxent.errors import InfeasibleProblem, InvalidRun, InvalidSetting
+from constrained_maxent.agents.checkpoints import put_back, snapshot
+from constrained_maxent.errors import FolderInUse, InfeasibleProblem, InvalidRun, InvalidSetting
 from constrained_maxent.evaluation import QUICK_VARIABLES, ExactEvaluation, ExactProblem, exact_problem
 from constrained_maxent.evaluation.limits import judge_exactly, judge_last_batch, on_the_way
 from constrained_maxent.runs.environments import completed, lacks_cost, make_environment, with_chosen_state
-from constrained_maxent.runs.recorder import Recorder, columns, exact_evaluation, stop_on_request
+from constrained_maxent.runs.interrupts import stop_on_request
+from constrained_maxent.runs.lock import Lock
+from constrained_maxent.runs.recorder import Recorder, columns, exact_evaluation
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.tracker import find_tracker
@@ -62,30 +64,25 @@ def train(
         progress_bar: show time left, entropy and constraint values.
 
     Raises:
-        InvalidRun: the folder holds a run already, and ``overwrite`` is not set.
+        InvalidRun: the folder holds a run already, and ``overwrite`` is not set; or files that are no run's.
+        FolderInUse: another process trains in the folder.
         InvalidSetting, UnsupportedSpace: environment or agent cannot be made.
 
     Whatever fails before the first iteration is over, a reference of another state for example, nothing but
-    empty folders is written, nothing is removed, and a run that is to be replaced is still there.
+    empty folders is written, nothing is removed, and a run that is to be replaced is still there. After whatever fails
+    later, environment and agent included, the last finished iteration is saved, and a note of the exception says so.
     """
     settings = completed(env_id, settings)
-    env = make_environment(env_id, settings)
-    settings = with_chosen_state(settings, env)
-    try:
-        agent = PGP(env, settings.agent, seed=settings.seed)
-        is_new = not folder.path.exists()
+    with folder.held() as lock:
         folder.create(overwrite=overwrite)
-    except BaseException:
-        env.close()
-        raise
-
-    try:
-        return _run(env_id, settings, folder, agent, folder.clear, progress_bar)
-    except BaseException:
-        if is_new:
-            with suppress(OSError):  # it holds something: the run had begun
-                folder.path.rmdir()
-        raise
+        env = make_environment(env_id, settings)
+        settings = with_chosen_state(settings, env)
+        try:
+            agent = PGP(env, settings.agent, seed=settings.seed)
+        except BaseException:
+            env.close()
+            raise
+        return _run(env_id, settings, folder, lock, agent, folder.clear, progress_bar)
 
 
 def resume(
@@ -101,10 +98,17 @@ def resume(
 
     Raises:
         InvalidRun: no run folder, no checkpoint, damaged metrics, or nothing is left to do.
+        FolderInUse: another process trains in the folder.
         DamagedCheckpoint, CheckpointMismatch: the checkpoint cannot be used.
 
     In each case nothing is changed.
     """
+    load_config(folder)  # what is no run folder is not made one
+    with folder.held() as lock:
+        return _resume(folder, lock, iterations, extend, progress_bar)
+
+
+def _resume(folder: RunFolder, lock: Lock, iterations: int | None, extend: bool, progress_bar: bool) -> Result:
     env_id, settings = load_config(folder)
     if iterations is not None:
         settings = replace(settings, iterations=iterations)
@@ -129,7 +133,7 @@ def resume(
 
     if extend:
         find_tracker(env).announce(iterations=_iterations(settings), replace_plan=True)
-    return _run(env_id, settings, folder, agent, begin, progress_bar)
+    return _run(env_id, settings, folder, lock, agent, begin, progress_bar)
 
 
 def load_config(folder: RunFolder) -> tuple[str, TrainSettings]:
@@ -153,31 +157,55 @@ def load_agent(folder: RunFolder, env: gym.vector.VectorEnv[Any, Any, Any]) -> P
 
 
 def _run(
-    env_id: str, settings: TrainSettings, folder: RunFolder, agent: PGP, begin: Callable[[], None], progress_bar: bool
+    env_id: str,
+    settings: TrainSettings,
+    folder: RunFolder,
+    lock: Lock,
+    agent: PGP,
+    begin: Callable[[], None],
+    progress_bar: bool,
 ) -> Result:
     """Train on; ``begin`` prepares the folder once the first iteration is over, and nothing is written before."""
-    problem, without_cost = exact_problem(agent.env), lacks_cost(env_id, settings, agent.env)
+    # Before anything is replaced it is known that there is TensorBoard.
+    import torch.utils.tensorboard  # noqa: F401
+
     iterations, since = _iterations(settings), agent.iteration
-    begun, steps_before = time.perf_counter(), agent.timesteps
+    steps_before = agent.timesteps
     recorder: Recorder | None = None
+    finished: dict[str, Any] | None = None
     with ExitStack() as resources:
         resources.enter_context(closing(agent.env))
-        asked_to_stop = resources.enter_context(stop_on_request())
-        if agent.is_tabular:  # a table is too small to share: a pool's threads would wait for each other, busily
-            resources.enter_context(one_thread())
+        problem, without_cost = exact_problem(agent.env), lacks_cost(env_id, settings, agent.env)
+        begun = time.perf_counter()
+        resources.enter_context(lock.renewed())
+        interrupts = resources.enter_context(stop_on_request())
 
         def record(learner: PGP, report: IterationReport) -> bool:
-            nonlocal recorder
-            if recorder is None:
-                begin()
-                folder.write_json(folder.config_path, {"env_id": env_id, "settings": settings.to_json()})
-                recorder = resources.enter_context(closing(Recorder(folder, settings, problem, learner, since=since)))
-            recorder.record(learner, report)
-            return not asked_to_stop.is_set()
+            nonlocal recorder, finished
+            with interrupts.within_iterations(is_iterating=False):
+                lock.check()
+                if recorder is None:
+                    begin()
+                    folder.write_json(folder.config_path, {"env_id": env_id, "settings": settings.to_json()})
+                    recorder = Recorder(folder, settings, problem, learner, since=since)
+                    resources.enter_context(closing(recorder))
+                recorder.record(learner, report)
+                finished = snapshot(learner)
+            return not interrupts.asked
 
-        agent.learn(iterations=iterations - since, callback=record, progress_bar=progress_bar)
+        try:
+            with interrupts.within_iterations():
+                agent.learn(iterations=iterations - since, callback=record, progress_bar=progress_bar)
+        except (KeyboardInterrupt, Exception) as error:
+            if recorder is None or finished is None or isinstance(error, FolderInUse):
+                raise
+            put_back(finished, agent)  # it stands in the midst of an iteration
+            if not isinstance(error, KeyboardInterrupt):
+                error.add_note(_saved(recorder, agent, folder))
+                raise
         assert recorder is not None, "there is at least one iteration to do"
         recorder.checkpoint(agent)
+    lock.check()
     seconds = time.perf_counter() - begun
     interrupted = agent.iteration < iterations
     tracker, exact = find_tracker(agent.env), exact_evaluation(problem, agent)
@@ -212,15 +240,16 @@ def _run(
     return Result(folder, summary, agent, limits_in_words, certificate, no_certificate, interrupted, without_cost)
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """PyTorch without its thread pool, which is put back at the end."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
+def _saved(recorder: Recorder, agent: PGP, folder: RunFolder) -> str:
+    """Save what a failure has left, and say how to go on."""
+    done = f"Iteration {agent.iteration}, the last one that was finished, is saved"
     try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+        recorder.checkpoint(agent)
+    except OSError as error:
+        if not folder.checkpoint_path.exists():
+            return f"Nothing of the run could be saved ({error})."
+        done = f"Later iterations could not be saved ({error}), but there is an earlier checkpoint"
+    return f"{done}. To go on, once the cause is removed: cmaxent train --resume {folder.path}"
 
 
 def _certify(problem: ExactProblem | None, agent: PGP) -> tuple[Certificate | None, str | None]:

@@ -19,6 +19,7 @@ from constrained_maxent.runs.environments import make_environment
 from constrained_maxent.runs.pictures import below_tracker, draw_run, record_video, roll_out, scene_of
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.training import load_agent, load_config
+from constrained_maxent.seeds import PICTURE, derived_reset_seed
 
 TAXI = "Taxi-v3" if "Taxi-v3" in gym.registry else "Taxi-v4"  # Gymnasium 1.3 replaced version 3
 SMALL = PGPSettings(hidden_sizes=(8,))
@@ -49,7 +50,7 @@ class TestRollOut:
 
         bare = gym.make_vec("SafeCartpole-v0", num_envs=3, time_limit=0.4)
         rng = np.random.default_rng(5)
-        observations, infos = bare.reset(seed=5)
+        observations, infos = bare.reset(seed=derived_reset_seed(bare, 5, 0, PICTURE))
         np.testing.assert_array_equal(episodes.states[:, 0], infos["state"])
         for t in range(40):
             actions = agent.policy.to_env(agent.policy.sample(observations, rng))
@@ -143,7 +144,7 @@ class TestFigures:
     def expert_of(reference):
         """States of 30 episodes, and what the expert would do at some places."""
         env, rng = gym.make_vec("PointMass-v0", num_envs=30, time_limit=0.2), np.random.default_rng(3)
-        observations, infos = env.reset(seed=3)
+        observations, infos = env.reset(seed=derived_reset_seed(env, 3, 0, PICTURE))
         states = [infos["state"]]
         for _ in range(10):
             observations, *_, infos = env.step(reference.act(observations, rng))

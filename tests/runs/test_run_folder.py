@@ -9,6 +9,7 @@ from constrained_maxent.errors import InvalidRun
 from constrained_maxent.runs.run_folder import RunFolder
 
 COLUMNS = ("iteration", "objective", "exact")
+CONFIG = '{"env_id": "Lake-v0", "settings": {}}'
 ROWS = "iteration,objective,exact\n10,1.5,\n20,1.75,2.5\n30,,\n"
 
 
@@ -21,7 +22,31 @@ def folder(tmp_path):
 
 def occupy(folder, *names):
     for name in names:
-        (folder.path / name).write_text("old")
+        (folder.path / name).write_text(CONFIG if name == "config.json" else "old")
+
+
+class TestHeld:
+    pytestmark = pytest.mark.fault
+
+    def test_what_is_made_in_vain_is_removed(self, tmp_path):
+        folder = RunFolder(tmp_path / "new")
+        with folder.held():
+            assert folder.path.is_dir()
+        assert not folder.path.exists()
+        with folder.held():
+            occupy(folder, "config.json")
+        assert [file.name for file in folder.path.iterdir()] == ["config.json"]
+
+    def test_one_process_has_it(self, folder):
+        with folder.held(), pytest.raises(InvalidRun, match="is in use: process"), folder.held():
+            pass
+
+    def test_what_a_killed_process_left_half_written_is_removed(self, folder):
+        left = [".checkpoint.123.pt", ".checkpoint.elsewhere.123.pt", ".metrics.elsewhere.1.csv", ".config.a.b.7.json"]
+        kept = [".checkpoint.pt", ".checkpoint.mine.pt", "checkpoint.pt", ".training.elsewhere.1.png"]
+        occupy(folder, "config.json", *left, *kept)
+        with folder.held():
+            assert {file.name for file in folder.path.iterdir()} == {"config.json", "run.lock", *kept}
 
 
 class TestCreate:
@@ -38,12 +63,38 @@ class TestCreate:
         folder.clear()
         assert [file.name for file in folder.path.iterdir()] == ["notes.txt"]
 
-    @pytest.mark.parametrize("name", ["config.json", "metrics.csv", "checkpoint.pt", "summary.json", "evaluation.json"])
+    @pytest.mark.parametrize("name", ["metrics.csv", "checkpoint.pt", "summary.json", "evaluation.json"])
     def test_a_run_is_not_overwritten(self, folder, name):
-        occupy(folder, name, "training.png")
-        with pytest.raises(InvalidRun, match=f"run holds a run already .{name}.*--overwrite"):
+        occupy(folder, "config.json", name, "training.png")
+        with pytest.raises(InvalidRun, match=f"run holds a run already .config.json, {name}.*--overwrite"):
             folder.create()
         assert (folder.path / name).read_text() == "old"
+
+    @pytest.mark.fault
+    @pytest.mark.parametrize("overwrite", [False, True])
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "config.json",
+            "metrics.csv",
+            "checkpoint.pt",
+            "summary.json",
+            "training.png",
+            "video.mp4",
+            "events.out.tfevents.1",
+        ],
+    )
+    def test_what_only_looks_like_a_run_is_never_replaced(self, folder, name, overwrite):
+        (folder.path / name).write_text('{"env_id": "the user\'s own"}')
+        with pytest.raises(InvalidRun, match=rf"run holds {name}, and no config.json of a run"):
+            folder.create(overwrite=overwrite)
+        assert (folder.path / name).exists()
+
+    @pytest.mark.fault
+    def test_an_empty_path_is_not_the_current_folder(self):
+        with pytest.raises(InvalidRun, match="path of a run folder is empty"):
+            RunFolder("")
+        assert RunFolder(".").path.is_dir()
 
     def test_resume_is_offered_only_where_it_can_work(self, folder):
         occupy(folder, "config.json", "metrics.csv")
