@@ -3,18 +3,20 @@
 PYTHON ?= python3
 OLDEST_GYMNASIUM := 1.2.2
 TORCH := 2.13.0
+SEQUENCES ?= 10000
 
 VENV := .venv
 VENV_OLDEST := .venv-oldest
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest lint benchmarks constraints clean FORCE
+.PHONY: help demo test test-oldest fuzz lint benchmarks constraints clean FORCE
 
 help:
 	@echo 'make demo         train PGP on the grid; write a figure and a summary to runs/demo'
 	@echo 'make test         run the whole test suite'
 	@echo 'make test-oldest  run it against gymnasium $(OLDEST_GYMNASIUM), the oldest that is supported'
+	@echo 'make fuzz         try $(SEQUENCES) random sequences of operations, each against a count by hand'
 	@echo 'make lint         check format, style, types and the direction of imports'
 	@echo 'make benchmarks   measure the overhead of the wrappers and the speed of engines and oracle'
 	@echo 'make constraints  resolve the dependencies anew and write constraints.txt'
@@ -26,13 +28,16 @@ demo: $(VENV)/.complete
 	$(BIN)/cmaxent train FrozenLake-PGP-v0 --iterations 4000 --seed 0 --out runs/demo --overwrite
 
 # Two workers share the cores; a thread pool in each of them would only make them wait for each other.
-test test-oldest: export OMP_NUM_THREADS = 1
+test test-oldest fuzz: export OMP_NUM_THREADS = 1
 
 test: $(VENV)/.complete
 	$(BIN)/python -m pytest -n 2
 
 test-oldest: $(VENV_OLDEST)/.complete
 	$(VENV_OLDEST)/bin/python -m pytest -n 2
+
+fuzz: $(VENV)/.complete
+	FUZZ_SEQUENCES=$(SEQUENCES) $(BIN)/python -m pytest tests/faults/test_operation_sequences.py
 
 lint: $(VENV)/.complete
 	$(BIN)/ruff format --check .

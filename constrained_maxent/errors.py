@@ -144,3 +144,7 @@ class EndsRewarded(UserWarning):
 
 class DegenerateDensity(UserWarning):
     """States have no density, or lie where the estimate of it ends, so that its figures mean little; a warning."""
+
+
+class UnlikeTraining(UserWarning):
+    """An expert earns far less than in its training, so that it is not the same environment to it; a warning."""

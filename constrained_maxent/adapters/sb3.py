@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -9,6 +10,7 @@ import numpy as np
 from gymnasium.error import DependencyNotInstalled
 from numpy.typing import NDArray
 
+from constrained_maxent.adapters.sb3_normalization import layers_of_normalization, normalization_of
 from constrained_maxent.errors import UnsupportedPolicy
 from constrained_maxent.references import GaussianNetwork, Layer
 from constrained_maxent.references.gaussian_network import layers_of
@@ -28,20 +30,25 @@ def require_stable_baselines() -> None:
         raise DependencyNotInstalled(f"Stable-Baselines3 cannot be imported ({error}): {INSTALL}.") from error
 
 
-def as_agent(model: Any, *, seed: int = 0) -> Sb3Agent:
+def as_agent(model: Any, *, seed: int = 0, normalization: Any = None) -> Sb3Agent:
     """A model of Stable-Baselines3 as an agent: what evaluation rolls out, and references are made of.
 
+    The agent takes observations as the bare environment gives them: what ``VecNormalize`` does to them is part of it.
+
     Args:
-        model: any algorithm, trained on unnormalized observations (``VecNormalize`` is not part of a model). It is
-            not copied: the agent does what the model does at that time.
+        model: any algorithm. It is not copied: the agent does what the model does at that time.
         seed: of the actions that are drawn.
+        normalization: the ``VecNormalize`` of the training, whose statistics are not part of a model's file. By default
+            that of the model's environment, where it has one.
 
     Returns:
         An agent that can ``predict``, and that knows log π as well where the policy is a Gaussian network that can be
         read (SAC, PPO, A2C over ``Box`` actions), or a softmax (PPO, A2C over others).
 
     Raises:
-        UnsupportedPolicy: not a model.
+        UnsupportedPolicy: not a model, one that remembers (recurrent policies), or one that was trained under
+            ``VecNormalize`` without its statistics.
+        InvalidSetting: a normalization that is none, or not the model's.
         gymnasium.error.DependencyNotInstalled: without Stable-Baselines3.
     """
     require_stable_baselines()
@@ -50,12 +57,15 @@ def as_agent(model: Any, *, seed: int = 0) -> Sb3Agent:
 
     if not isinstance(model, BaseAlgorithm):
         raise UnsupportedPolicy(f"model={type(model).__name__} is not an algorithm of Stable-Baselines3, such as PPO.")
+    if hasattr(model.policy, "lstm_actor"):
+        raise UnsupportedPolicy("A recurrent policy acts by what it remembers, not by the observation alone.")
+    normalization = normalization_of(model, normalization)
     is_box = isinstance(model.action_space, gym.spaces.Box)
     try:
         is_stochastic = (is_box and network_of(model) is not None) or isinstance(model.policy, ActorCriticPolicy)
     except UnsupportedPolicy:
         is_stochastic = False
-    return (StochasticSb3Agent if is_stochastic else Sb3Agent)(model, seed=seed)
+    return (StochasticSb3Agent if is_stochastic else Sb3Agent)(model, seed=seed, normalization=normalization)
 
 
 class Sb3Agent:
@@ -65,9 +75,10 @@ class Sb3Agent:
     give equal actions, and what else draws from them is not disturbed.
     """
 
-    def __init__(self, model: Any, *, seed: int = 0) -> None:
-        self.model = model
-        self.observation_space: gym.Space[Any] = model.observation_space
+    def __init__(self, model: Any, *, seed: int = 0, normalization: Any = None) -> None:
+        self.model, self._normalization = model, normalization
+        below = model if normalization is None else normalization.venv
+        self.observation_space: gym.Space[Any] = below.observation_space
         self.action_space: gym.Space[Any] = model.action_space
         import torch
 
@@ -82,9 +93,19 @@ class Sb3Agent:
 
         with torch.random.fork_rng(devices=[]):
             torch.set_rng_state(self._random_state)
-            actions, _ = self.model.predict(observation, deterministic=deterministic)
+            actions, _ = self.model.predict(self._seen(observation), deterministic=deterministic)
             self._random_state = torch.get_rng_state()
         return actions, None
+
+    def _seen(self, observations: Any) -> Any:
+        """Observations as the model was trained on them."""
+        return observations if self._normalization is None else self._normalization.normalize_obs(observations)
+
+    @property
+    def training_episodes(self) -> FloatArray:
+        """Return and length of the latest training episodes, ``(n, 2)``, as far as a ``Monitor`` told the model."""
+        episodes = [(episode["r"], episode["l"]) for episode in self.model.ep_info_buffer or ()]
+        return np.array(episodes, dtype=np.float64).reshape(-1, 2)
 
 
 class StochasticSb3Agent(Sb3Agent):
@@ -93,7 +114,12 @@ class StochasticSb3Agent(Sb3Agent):
     @property
     def policy(self) -> GaussianNetwork | None:
         """The model's policy as plain data, see :func:`network_of`; ``None`` where that is a softmax."""
-        return network_of(self.model) if isinstance(self.action_space, gym.spaces.Box) else None
+        if not isinstance(self.action_space, gym.spaces.Box):
+            return None
+        network = network_of(self.model)
+        if self._normalization is None:
+            return network
+        return replace(network, trunk=(*layers_of_normalization(self._normalization), *network.trunk))
 
     def log_prob(self, observations: Any, actions: NDArray[Any]) -> FloatArray:
         """Log π [nats], ``(n,)``, of a batch of observations and of actions as the environment takes them."""
@@ -104,7 +130,7 @@ class StochasticSb3Agent(Sb3Agent):
             rows, _ = as_batch(self.observation_space, observations)
             return network.log_prob(rows, as_rows(self.action_space, actions))
         policy = self.model.policy
-        inputs, _ = policy.obs_to_tensor(observations)
+        inputs, _ = policy.obs_to_tensor(self._seen(observations))
         with torch.no_grad():
             log_prob = policy.get_distribution(inputs).log_prob(torch.as_tensor(actions, device=policy.device))
         log_probs: FloatArray = log_prob.cpu().numpy().astype(np.float64)
@@ -113,6 +139,9 @@ class StochasticSb3Agent(Sb3Agent):
 
 def network_of(model: Any) -> GaussianNetwork:
     """The policy of a model as plain data: SAC, and PPO or A2C over ``Box`` actions, with layers of ReLU or tanh.
+
+    It takes observations as the model sees them, normalized where it was trained so; :func:`as_agent` takes them as the
+    environment gives them.
 
     Raises:
         UnsupportedPolicy: another algorithm or policy.

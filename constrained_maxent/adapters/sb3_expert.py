@@ -35,6 +35,9 @@ TRAINING: dict[str, dict[str, Any]] = {
 _NUM_ENVS = 8
 """Training environments."""
 
+LEARNING_STARTS = 4000
+"""Steps with uniform actions, all together, before the first gradient step."""
+
 _LARGEST_SEED = 2**32 - 1
 """What NumPy's generator of old takes, which Stable-Baselines3 seeds."""
 
@@ -44,7 +47,7 @@ class ExpertSettings:
     """Hyperparameters of soft actor-critic; the defaults are what trained the reference that comes with the package.
 
     Args:
-        timesteps: steps of the training environments, all together.
+        timesteps: steps of the training environments, all together; the first 4000 only explore.
         updates_per_step: gradient steps for each step of a training environment.
         hidden_sizes: units of each layer of policy and critics.
         learning_rate, discount, seed: as Stable-Baselines3 has them.
@@ -61,7 +64,11 @@ class ExpertSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_count("timesteps", self.timesteps)
+        if check_count("timesteps", self.timesteps) <= LEARNING_STARTS:
+            raise InvalidSetting(
+                f"timesteps={self.timesteps!r}: the first {LEARNING_STARTS} steps are uniformly random, and learning "
+                "begins after them: an expert takes tens of thousands."
+            )
         if check_seed("seed", self.seed) > _LARGEST_SEED:
             raise InvalidSetting(f"seed={self.seed!r} must be at most {_LARGEST_SEED}.")
         if not isinstance(self.hidden_sizes, Sequence) or isinstance(self.hidden_sizes, str) or not self.hidden_sizes:
@@ -123,7 +130,7 @@ def train_expert(
             learning_rate=settings.learning_rate,
             batch_size=256,
             gamma=settings.discount,
-            learning_starts=4000,  # steps with uniform actions
+            learning_starts=LEARNING_STARTS,
             train_freq=1,
             gradient_steps=max(1, round(settings.updates_per_step * _NUM_ENVS)),
             ent_coef="auto_0.1",

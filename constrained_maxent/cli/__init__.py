@@ -128,7 +128,7 @@ def _run(command: str, arguments: list[str]) -> int:
         if (error.name or "").partition(".")[0] == "constrained_maxent":
             raise
         message = "\n".join([missing(error), *getattr(error, "__notes__", ())])
-    errors.print(f"cmaxent: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
+    errors.print(f"cmaxent: {message}", style="red", highlight=False, soft_wrap=True)
     return 2
 
 

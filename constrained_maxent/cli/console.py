@@ -5,23 +5,35 @@ from __future__ import annotations
 import json
 import math
 import signal
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from rich.cells import cell_len
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Column, Table
 
 from constrained_maxent.startup import INTERRUPTED as INTERRUPTED
 
-console = Console()
-errors = Console(stderr=True)
+_LARGEST = 1e9
+
+_ENDLESS = 10_000
+_LEAST_WORDS = 12
+"""Columns of a terminal: of one that no table fills, and what words can be read in."""
+
+# Names of the user's may hold brackets and colons.
+console = Console(markup=False, emoji=False)
+errors = Console(stderr=True, markup=False, emoji=False)
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """A figure for a table; empty if there is none."""
-    return "" if value is None or math.isnan(value) else f"{value:z.{digits}f}"
+    """A figure for a table; empty if there is none. What is too long to be read in digits has a power of ten."""
+    if value is None or math.isnan(value):
+        return ""
+    return f"{value:z.{digits}f}" if abs(value) < _LARGEST or math.isinf(value) else f"{value:.{digits}e}"
 
 
 def exactly(value: float) -> str:
@@ -37,7 +49,41 @@ def digits(limit: float) -> int:
 
 def figures_table(title: str, first: str, *headings: str) -> Table:
     """A table of a column of words and columns of figures."""
-    return Table(Column(first, no_wrap=True), *(Column(heading, justify="right") for heading in headings), title=title)
+    return Table(first, *(Column(heading, justify="right") for heading in headings), title=title)
+
+
+def print_table(table: Table) -> None:
+    """Print a table whose figures are never cut: words wrap, and where that is not enough, it is one figure a line."""
+    natural = Measurement.get(console, console.options.update(max_width=_ENDLESS), table).maximum
+    if natural > console.width:
+        for column in table.columns:
+            if column.justify == "right":
+                longest = max((cell_len(str(text)) for text in [*column.cells, *str(column.header).split()]), default=1)
+                column.header, column.no_wrap = "\n".join(textwrap.wrap(str(column.header), longest)), True
+                column.min_width = longest
+            column.overflow = "fold"
+        least = sum(column.min_width or _LEAST_WORDS for column in table.columns) + 3 * len(table.columns) + 1
+        if least > console.width:
+            _print_lines(table)
+            return
+    console.print(table)
+
+
+def _print_lines(table: Table) -> None:
+    """A row's name, and below it each of its figures with its heading."""
+
+    def show(text: str, style: str = "") -> None:
+        console.print(text, style=style, highlight=False, soft_wrap=True)
+
+    show(str(table.title), "italic")
+    headings = [" ".join(str(column.header).split()) for column in table.columns[1:]]
+    for name, *figures in zip(*(column.cells for column in table.columns), strict=True):
+        show(str(name), "bold")
+        for heading, figure in zip(headings, figures, strict=True):
+            if figure:
+                label = f"  {heading}:" if heading and len(headings) > 1 else ""
+                is_long = not label or cell_len(f"{label} {figure}") > console.width
+                show(f"{label}\n    {figure}".lstrip("\n") if is_long else f"{label} {figure}")
 
 
 def say(sentence: str) -> None:

@@ -10,10 +10,18 @@ from typing import Annotated, Literal
 import numpy as np
 import tyro
 from numpy.typing import NDArray
-from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
-from constrained_maxent.cli.console import console, digits, exactly, figures_table, number, objective_label, print_paths
+from constrained_maxent.cli.console import (
+    console,
+    digits,
+    exactly,
+    figures_table,
+    number,
+    objective_label,
+    print_paths,
+    print_table,
+)
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.evaluation import ExactProblem
 from constrained_maxent.occupancy import Scale
@@ -92,7 +100,7 @@ class Solve:
                 f"{max(solution.gap, 0.0):.1e}",
                 f"{solution.seconds:.2f}",
             )
-        console.print(table)
+        print_table(table)
         if best.is_time_dependent:
             console.print("At a finite horizon the optimum may depend on time: an upper bound for stationary policies.")
         if self.figure is not None and desc is not None:
@@ -102,7 +110,9 @@ class Solve:
             # The policy that a map can show: the share of each action, over all time steps.
             uniform = np.full_like(best.occupancy, 1.0 / problem.mdp.n_actions)
             policy = np.divide(best.occupancy, mass, out=uniform, where=np.broadcast_to(mass > 0.0, uniform.shape))
-            figure = grid_occupancy_figure(desc, best.occupancy, policy, title=f"{self.problem.env_id}, optimum")
+            figure = grid_occupancy_figure(
+                desc, best.occupancy, policy, scale=problem.scale, title=f"{self.problem.env_id}, optimum"
+            )
             self.figure.parent.mkdir(parents=True, exist_ok=True)
             figure.savefig(self.figure)
             print_paths(self.figure)
@@ -148,13 +158,12 @@ class Plan:
             horizon=mdp.horizon,
         )
         (multiplier,) = problem.optimum().multipliers.values()
-        figures = theory.plan(constants, self.epsilon, multiplier)
-        table = Table(
-            "", "worst case", "practice", "meaning", title=f"{self.problem.env_id}, ε = {exactly(self.epsilon)}"
-        )
-        for row in figures.to_rows():
-            table.add_row(row.symbol, f"{row.value:.4g}", PRACTICE.get(row.symbol, ""), escape(row.meaning))
-        console.print(table)
+        planned = theory.plan(constants, self.epsilon, multiplier)
+        figures = (Column(heading, justify="right") for heading in ("worst case", "practice"))
+        table = Table("", *figures, "meaning", title=f"{self.problem.env_id}, ε = {exactly(self.epsilon)}")
+        for row in planned.to_rows():
+            table.add_row(row.symbol, f"{row.value:.4g}", PRACTICE.get(row.symbol, ""), row.meaning)
+        print_table(table)
         console.print(
             "Worst cases: enough for every problem with these constants, too large by orders of magnitude for this "
             "one. 'practice' is what the paper's grid study used."

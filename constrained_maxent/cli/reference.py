@@ -17,7 +17,7 @@ from rich.table import Table
 from constrained_maxent.adapters.sb3 import require_stable_baselines
 from constrained_maxent.adapters.sb3_expert import TRAINING, ExpertSettings, check_rollouts, reference_of, train_expert
 from constrained_maxent.atomic import check_writable
-from constrained_maxent.cli.console import console
+from constrained_maxent.cli.console import console, print_table
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.evaluation.state_measures import measures_of
 from constrained_maxent.references import GaussianNetwork, Reference
@@ -36,7 +36,7 @@ class TrainReference:
     env_id: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV_ID")]
     """Any registered id with actions in a Box, for example PointMass-v0; a bare environment, not a -PGP- one."""
     timesteps: int = 100_000
-    """Steps of the training environments, all together."""
+    """Steps of the training environments, all together; the first 4000 only explore."""
     seed: int = 0
     """Seed of everything random."""
     episodes: int = 30
@@ -172,6 +172,9 @@ def _print(reference: Reference, path: Path) -> None:
         shown = f"{value:.2f}" if isinstance(value, float) else json.dumps(value) if isinstance(value, dict) else value
         if name != "command":
             table.add_row(name.replace("_", " "), str(shown))
-    console.print(table)
+    print_table(table)
+    random = reference.about.get("mean_return_of_random_actions")
+    if random is not None and reference.about["mean_return"] <= random:
+        console.print("This expert earns no more than random actions do: train it longer.", style="yellow")
     if command := reference.about.get("command"):
-        console.print(str(command), markup=False, highlight=False, soft_wrap=True)
+        console.print(str(command), highlight=False, soft_wrap=True)

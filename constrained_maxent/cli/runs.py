@@ -21,6 +21,7 @@ from constrained_maxent.cli.console import (
     number,
     objective_label,
     print_paths,
+    print_table,
     say,
 )
 from constrained_maxent.errors import InvalidRun, InvalidSetting
@@ -46,7 +47,7 @@ class Evaluate:
             raise InvalidSetting("Which run? cmaxent evaluate RUN, the folder of a training run.")
         folders = [RunFolder(path) for path in self.run_folders]
         found = [runs.evaluate(folder, n_episodes=self.episodes, seed=self.seed) for folder in folders]
-        console.print(_one(found[0]) if len(found) == 1 else _several(self.run_folders, found))
+        print_table(_one(found[0]) if len(found) == 1 else _several(self.run_folders, found))
         for folder, evaluation in zip(folders, found, strict=True):
             for verdict in evaluation.limits:
                 say(f"{folder.path.name}: {verdict}" if len(found) > 1 else str(verdict))
@@ -91,7 +92,7 @@ class Certify:
             )
         found = problem.certify(agent.policy_table())
         folder.write_json(folder.summary_path, {**summary, "certificate": found.to_json()})
-        table = Table("", "", title=f"{env_id}, iteration {agent.iteration}")
+        table = figures_table(f"{env_id}, iteration {agent.iteration}", "", "")
         table.add_row(objective_label(settings.objective), number(found.value))
         table.add_row("optimum" + (", time-dependent" if found.is_time_dependent else ""), number(found.optimum))
         table.add_row("gap", number(found.gap))
@@ -102,7 +103,7 @@ class Certify:
         table.add_row("no policy is above", number(found.dual_bound))
         table.add_row("strong duality", "observed" if found.strong_duality else "not observed")
         table.add_row("Slater's margin", f"{found.slater_margin:.4g}")
-        console.print(table)
+        print_table(table)
         if found.is_time_dependent:
             console.print("At a finite horizon the optimum may depend on time: an upper bound for stationary policies.")
         print_paths(folder.summary_path)
@@ -130,7 +131,7 @@ class Video:
         painter = "the environment itself" if film.painter == "environment" else film.painter
         # Libraries end their reasons in different ways.
         because = f", as MuJoCo cannot draw here. {film.reason}" if film.reason else "."
-        console.print(f"{film.n_frames} images, drawn by {painter}{because}", markup=False, highlight=False)
+        console.print(f"{film.n_frames} images, drawn by {painter}{because}", highlight=False)
         print_paths(film.path)
         return 0
 
@@ -155,7 +156,7 @@ def _several(paths: tuple[Path, ...], found: list[runs.RunEvaluation]) -> Table:
     same = len({evaluation.env_id for evaluation in found}) == 1
     table = Table("", title=f"{found[0].env_id}, fresh episodes" if same else "Fresh episodes")
     for path in paths:
-        table.add_column(str(path), justify="right", overflow="fold")
+        table.add_column(str(path), justify="right")
     mean = cmx.evaluation.over_seeds(figures) if same else {}
     if same:
         table.add_column(f"mean of {len(found)} runs", justify="right")

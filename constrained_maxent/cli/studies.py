@@ -11,7 +11,7 @@ import polars as pl
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from constrained_maxent.cli.console import console, figures_table, number, print_paths
+from constrained_maxent.cli.console import console, figures_table, number, print_paths, print_table
 from constrained_maxent.engine import EngineProgress
 from constrained_maxent.evaluation import Estimate, over_seeds
 from constrained_maxent.reproduction import Effort, control
@@ -85,7 +85,7 @@ def _print_transitions(study: GridStudy, rows: pl.DataFrame, files: StudyFiles) 
     table = figures_table(title, "method", *(f"{100 * share:g} %" for share in SHARES))
     for method, counts in when.group_by("method", maintain_order=True):
         table.add_row(*method, *(f"{1e-3 * n:,.0f} k" if math.isfinite(n) else "never" for n in counts["transitions"]))
-    console.print(table)
+    print_table(table)
     console.print(f"Of entropy {best:.4f}, and of the unconstrained {study.constraint} {free:.2f}.", highlight=False)
     return write_table(files.transitions, when)
 
@@ -116,7 +116,7 @@ def _print_search(summaries: pl.DataFrame, files: StudyFiles) -> list[Path]:
             *(_over_seeds(line, "entropy", 2), _over_seeds(line, "value", 3)),
             *(f"{line[name]:g}" for name in ("learning_rate", "dual_rate")),
         )
-    console.print(table)
+    print_table(table)
     return write_table(files.best, found)
 
 
@@ -131,7 +131,7 @@ def _print(study: GridStudy, summaries: pl.DataFrame) -> None:
             *(_over_seeds(line, "entropy", 2), _over_seeds(line, "value", 3)),
             number(line["late_std"], 3),
         )
-    console.print(table)
+    print_table(table)
 
 
 def _over_seeds(line: dict[str, float], column: str, digits: int) -> str:
@@ -165,7 +165,7 @@ def reproduce_control(
         expert = control.expert_figures(study, seeds=n_seeds)
         table, _ = write_table(out / f"{name}.csv", control.control_table(study, results, expert))
         figure = control.draw_curves(out / f"{name}.png", study, folder, seeds=n_seeds)
-        console.print(_control_figures(study.name, results, expert))
+        print_table(_control_figures(study.name, results, expert))
         console.print(f"{time.perf_counter() - begun:.0f} s", highlight=False)
         print_paths(table, figure)
 
@@ -176,7 +176,6 @@ def _control_figures(name: str, results: Sequence[control.CaseResult], expert: S
     if expert:
         columns[control.EXPERT] = over_seeds(expert)
     table = figures_table(f"{name}, fresh episodes, mean of {seeds} seeds with its 95 % interval", "", *columns)
-    table.columns[0].no_wrap = False  # figures have long names, and cases must stay readable beside them
     for figure in dict.fromkeys(figure for figures in columns.values() for figure in figures):
         table.add_row(figure, *(str(figures.get(figure, "")) for figures in columns.values()))
     table.add_row("training, longest (s)", *(f"{max(result.seconds):.0f}" for result in results))

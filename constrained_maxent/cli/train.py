@@ -18,6 +18,7 @@ from constrained_maxent.cli.console import (
     number,
     objective_label,
     print_paths,
+    print_table,
     say,
 )
 from constrained_maxent.errors import InvalidSetting
@@ -124,7 +125,7 @@ def _print_result(result: runs.Result) -> None:
         optimum = "optimum" + (" (time-dependent)" if found.is_time_dependent else "")
         for row, value in ((optimum, found.optimum), ("(ε, ε)-optimal for ε =", found.epsilon)):
             table.add_row(row, *(number(value) if name == "exact" else "" for name in columns))
-    console.print(table)
+    print_table(table)
     for sentence in result.limits:
         say(sentence)
     for line in cells_in_words(summary["cell_sizes"]):

@@ -177,7 +177,7 @@ def cartpole_physics(rail: float) -> Any:
     rail = checked_length("rail", rail)
     physics = cartpole.Physics.from_xml_string(*cartpole.get_model_and_assets())
     model = physics.named.model
-    # What is drawn of the rail goes 0.2 m beyond the stop.
-    model.geom_size[["rail1", "rail2"], 1] += rail - model.jnt_range["slider"][1]
+    # What is drawn of the rail: the soft stop gives way by 0.3 m, and half a cart is 0.2 m.
+    model.geom_size[["rail1", "rail2"], 1] = rail + 0.5
     model.jnt_range["slider"] = -rail, rail
     return physics

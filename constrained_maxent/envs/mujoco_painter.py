@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -38,8 +39,8 @@ class MujocoPainter:
         self._gl: Any = None
         self._window: Any = None
 
-    def image(self, data: Any, *, path: Path | None = None) -> NDArray[np.uint8]:
-        """Draw an ``mujoco.MjData``, with a path if one is given: uint8 (height, width, 3)."""
+    def image(self, data: Any, *, paths: Sequence[Path] = ()) -> NDArray[np.uint8]:
+        """Draw an ``mujoco.MjData``, with the paths that are given: uint8 (height, width, 3)."""
         if self._gl is None:
             self._gl, self._context = self._open()
             self._scene = mujoco.MjvScene(self.model, maxgeom=MAX_GEOMS)
@@ -52,9 +53,8 @@ class MujocoPainter:
         everything = mujoco.mjtCatBit.mjCAT_ALL.value
         mujoco.mjv_updateScene(self.model, data, self._options, None, self._camera, everything, self._scene)
         # Each light that casts shadows would draw a line once more, and twice as bright.
-        self._scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW.value] = path is None
-        if path is not None:
-            points, colors, width = path
+        self._scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW.value] = not paths
+        for points, colors, width in paths:
             for start, end, color in zip(points[:-1], points[1:], colors, strict=True):
                 geom = self._scene.geoms[self._scene.ngeom]
                 line = mujoco.mjtGeom.mjGEOM_LINE.value  # a tenth of the time of tubes, where OpenGL runs on the CPU

@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 
 from constrained_maxent.agents.rollouts import Actor, Collector
-from constrained_maxent.errors import ContradictedDynamics, InvalidSetting
+from constrained_maxent.errors import ContradictedDynamics, InvalidSetting, UnsupportedPolicy
 from constrained_maxent.evaluation.exact import exact_problem
 from constrained_maxent.evaluation.limits import LimitVerdict, verdicts
 from constrained_maxent.evaluation.state_measures import StateEvaluation, StateMeasures, evaluate_states, measures_of
@@ -24,7 +24,7 @@ from constrained_maxent.evaluation.statistics import (
 )
 from constrained_maxent.evaluation.witness import Witness
 from constrained_maxent.seeds import EVALUATION, derived_reset_seed
-from constrained_maxent.spaces import Environment, single_spaces
+from constrained_maxent.spaces import Environment, require_own_spaces, single_spaces
 from constrained_maxent.tracker import NEW_BATCH, Tracker, find_tracker
 from constrained_maxent.types import Batch, FloatArray, Trajectory, check_count, check_seed
 from constrained_maxent.wrappers.layers import STATE_SPACE
@@ -133,6 +133,8 @@ def evaluate_rollouts(
         InvalidSetting: fewer than one episode, a negative seed, batches of steps, nothing that can predict, or measures
             where states are not continuous.
         InvalidData: the measures do not fit the states.
+        UnsupportedPolicy: a model of Stable-Baselines3 itself, instead of ``adapters.sb3.as_agent(model)``.
+        UnsupportedSpace: an agent for other observations or actions.
     """
     n_episodes, seed = check_count("n_episodes", n_episodes), check_seed("seed", seed)
     tracker = find_tracker(env)
@@ -199,6 +201,10 @@ def _roll_out(env: Environment, tracker: Tracker, agent: Predictor, n_episodes: 
     policy, rng = getattr(agent, "policy", None), np.random.default_rng(seed)
     if not isinstance(policy, Actor) and not callable(getattr(agent, "predict", None)):
         raise InvalidSetting(f"agent= is a {type(agent).__name__}: it needs predict(observation, deterministic=False).")
+    if any(kind.__module__.startswith("stable_baselines3.") for kind in type(agent).__mro__):
+        # As it is, it tells neither its log-probabilities nor how its observations were normalized.
+        raise UnsupportedPolicy(f"agent= is a {type(agent).__name__} itself: give adapters.sb3.as_agent(model).")
+    require_own_spaces(agent, *single_spaces(env))
     collector = Collector(env)
     trajectories: list[Trajectory] = []
     while len(trajectories) < n_episodes:

@@ -116,6 +116,10 @@ class KLDivergence(Smoothed):
         return [EngineTerm(kind="divergence", table=self.table, smoothing=self.sigma(of_cells=True))]
 
     @property
+    def label(self) -> str:
+        return "KL divergence (nats)"
+
+    @property
     def curvature(self) -> Curvature:
         return "convex"
 

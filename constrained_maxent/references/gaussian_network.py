@@ -146,6 +146,16 @@ class GaussianNetwork:
         """Numbers of an observation."""
         return int([*self.trunk, *self.mean][0].weights.shape[0])
 
+    def require_box(self, action_space: gym.Space[Any]) -> None:
+        """Raise ``UnsupportedSpace`` unless it acts in this ``Box``, bounds included."""
+        bounds = (action_space.low, action_space.high) if isinstance(action_space, gym.spaces.Box) else ()
+        own = (self.low, self.high)
+        if not bounds or bounds[0].shape != self.low.shape or not np.allclose(bounds, own, rtol=1e-5):
+            raise UnsupportedSpace(
+                f"The policy has actions from {self.low} to {self.high}, and here they are in {action_space}: rescale "
+                "them, for example by gymnasium.wrappers.RescaleAction, as in its training."
+            )
+
     def log_prob(self, observations: NDArray[Any], actions: NDArray[Any]) -> FloatArray:
         """Log π(a|s) [nats], ``(n,)``, of actions ``(n, n_actions)`` as the environment gets them."""
         import torch

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedPolicy
 from constrained_maxent.references.gaussian_network import GaussianNetwork
-from constrained_maxent.spaces import as_rows, from_rows
+from constrained_maxent.spaces import as_rows, from_rows, require_own_spaces
 from constrained_maxent.types import FloatArray, as_array
 
 
@@ -84,14 +84,18 @@ def policy_of(agent: Any, observation_space: gym.Space[Any], action_space: gym.S
 
     Raises:
         UnsupportedPolicy: another agent, or a policy that is not known by its log-probabilities.
+        UnsupportedSpace: an agent of other spaces.
     """
     from constrained_maxent.agents.policies import Policy
 
+    require_own_spaces(agent, observation_space, action_space)
     policy = getattr(agent, "policy", None)
     if isinstance(policy, ReferencePolicy):
         return policy
     if isinstance(policy, Policy):
-        return GaussianNetwork.from_policy(policy)
+        network = GaussianNetwork.from_policy(policy)
+        network.require_box(action_space)
+        return network
     if not (hasattr(agent, "predict") and hasattr(agent, "log_prob")):
         raise UnsupportedPolicy(
             f"{type(agent).__name__} does not tell its log-probabilities: take an adapter's agent, such as "

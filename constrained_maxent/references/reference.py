@@ -2,6 +2,7 @@ r"""A reference occupancy :math:`\lambda_{\mathrm{ref}}(s,a) = m\,d_{\mathrm{ref
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,17 +14,23 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedPolicy
+from constrained_maxent.errors import InvalidData, InvalidSetting, UnlikeTraining, UnsupportedPolicy
 from constrained_maxent.functionals.entropy import Over
 from constrained_maxent.occupancy import GaussianMixture, Mixture, Scale, Weighting
 from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.references import files
-from constrained_maxent.references.gaussian_network import clone
+from constrained_maxent.references.gaussian_network import GaussianNetwork, clone
 from constrained_maxent.references.policies import CallablePolicy, ReferencePolicy, policy_of
 from constrained_maxent.references.rollouts import RolloutSettings, check_scalar, roll_out
 from constrained_maxent.types import Batch, FloatArray, Points, Trajectory
 from constrained_maxent.wrappers.layers import STATE_SPACE
 from constrained_maxent.wrappers.observed import StateSource
+
+_COMPARABLE = 10
+"""Training episodes that tell what an expert earns."""
+
+_ROUNDING = 1e-6
+"""Of sums of weights."""
 
 _LARGEST_LOG = 700.0
 """exp overflows shortly above."""
@@ -100,6 +107,21 @@ class Reference:
         density: FloatArray = self.states.mass * np.exp(np.minimum(self.log_prob(points), _LARGEST_LOG))
         return density
 
+    def require_comparable(self, action_space: gym.Space[Any], weighting: Weighting) -> None:
+        """Find out what would make the comparison with an occupancy meaningless, whatever the states are.
+
+        Raises:
+            UnsupportedSpace: π_ref has other bounds of actions, as where a wrapper rescales them.
+            InvalidSetting: more mass than an occupancy of this weighting can have: it was made at another scale.
+        """
+        if isinstance(self.policy, GaussianNetwork):
+            self.policy.require_box(action_space)
+        if (full := weighting.full_mass) < self.states.mass * (1.0 - _ROUNDING):
+            raise InvalidSetting(
+                f"The reference has mass {self.states.mass:g}, an occupancy of this scale and discount at most "
+                f"{full:g}: make it with the same scale= and discount=."
+            )
+
     def act(self, observations: NDArray[Any], rng: np.random.Generator, *, deterministic: bool = False) -> NDArray[Any]:
         """Actions of π_ref, ``(n, ...)``, for observations ``(n, ...)``.
 
@@ -142,9 +164,18 @@ class Reference:
 
         Raises:
             UnsupportedPolicy: another kind of agent or policy.
+            UnsupportedSpace: other observations or actions than those of its training.
+
+        An agent that knows what it earned in training, as models of Stable-Baselines3 do, is compared with that; where
+        it earns far less, there is the warning ``UnlikeTraining``.
         """
         check_scalar(env)
-        return cls.from_rollouts(policy_of(agent, env.observation_space, env.action_space), env, **settings)
+        policy = policy_of(agent, env.observation_space, env.action_space)
+        reference = cls.from_rollouts(policy, env, **settings)
+        _compare_with_training(
+            reference.about, getattr(agent, "training_episodes", np.empty((0, 2))), find_horizon(env)
+        )
+        return reference
 
     @classmethod
     def from_policy(
@@ -275,6 +306,28 @@ def shipped(env_id: str) -> Reference:
 def _load(name: str) -> Reference:
     with resources.as_file(resources.files(__package__) / "data" / name) as path:
         return Reference.load(path)
+
+
+def _compare_with_training(about: Mapping[str, Any], training: FloatArray, horizon: int | None) -> None:
+    """Warn if an expert earns far less than in each of its training episodes, rows of return and length."""
+    if len(training) < _COMPARABLE:
+        return
+    (earned, lengths), here = training.T, about["mean_return"]
+    length = about["steps"] / about["episodes"]
+    if (lengths == lengths[0]).all() and length == horizon and horizon != lengths[0]:
+        # Episodes of other time limits: what is comparable is the reward of a step.
+        earned, here = earned / lengths, here / length
+    # An expert that still improves has worse episodes among its latest; none earns so much less than the worst of them.
+    least = earned.min() - max(np.ptp(earned), 0.1 * abs(earned.mean()))
+    if here < least:
+        warnings.warn(
+            f"In its latest training episodes this expert earned {earned.mean():.4g} [{earned.min():.4g}, "
+            f"{earned.max():.4g}], here it earns {here:.4g}: to the expert it is not the same environment. Give one "
+            "with the wrappers of its training and, where a VecNormalize normalized its observations, "
+            "adapters.sb3.as_agent(model, normalization=...).",
+            UnlikeTraining,
+            stacklevel=3,
+        )
 
 
 def _mixture(batch: Batch, *, n_components: int, periodic: Sequence[int], seed: int) -> Mixture:

@@ -28,8 +28,8 @@ from constrained_maxent.reporting.style import (
 )
 from constrained_maxent.types import FloatArray, check_count
 
-SNAPSHOTS = (2.4, 4.8, 6.0, 7.2, 8.4, 9.6)
-"""The paper's times [s]."""
+SNAPSHOTS = (1.6, 3.2, 4.8, 6.4, 8.0, 9.6)
+"""Times [s], equally far apart."""
 N_PATHS = 8
 """The paper's number of trajectories."""
 REFERENCE_GREY = "#7F868D"
@@ -84,6 +84,7 @@ def cartpole_strip_figure(
                 for artist in [*axes.lines, *axes.patches]:
                     artist.set_visible(False)
                 axes.text(0.5, 0.5, "ended", transform=axes.transAxes, ha="center", va="center", color=GREY)
+    figure.legend(handles=[scene.key], loc="outside upper right", frameon=False, fontsize=8)
     colors = ScalarMappable(norm, ON_LIGHT)
     color_bar(figure, colors, grid, scene.tracer_label, location="bottom", aspect=50, shrink=0.4, pad=0.02)
     return figure
@@ -163,6 +164,7 @@ def visit_maps_figure(
     figure, axes_row = _tables(scene, list(policies), title)
     for axes, table in zip(axes_row, tables, strict=True):
         mesh = axes.pcolormesh(edges, edges, table, cmap="Blues", norm=norm, zorder=1, rasterized=True)
+    figure.legend(handles=[scene.key], loc="outside lower center", frameon=False, fontsize=8)
     color_bar(figure, mesh, axes_row, "share of steps in a cell [%]", aspect=25, shrink=0.9, pad=0.02)
     return figure
 
@@ -219,8 +221,9 @@ def action_arrows_figure(
         Line2D([], [], color=BLUE, linewidth=2, label="action of the policy"),
         *([Line2D([], [], color=REFERENCE_GREY, linewidth=2, label="action of the reference")] if reference else []),
         Line2D([], [], color=INK, linestyle="", marker="o", markersize=4, label="start"),
+        scene.key,
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=8)
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False, fontsize=8)
     return figure
 
 

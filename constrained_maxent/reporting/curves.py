@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
-from constrained_maxent.reporting.style import INK, blank_figure, plain_axes
+from constrained_maxent.reporting.style import INK, blank_figure, mark_single_points, plain_axes
 from constrained_maxent.types import FloatArray
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -88,8 +88,11 @@ def curves_figure(panels: Sequence[Sequence[Panel]], *, band: Band = "deviation"
             x, mean, half = _moments(curve, band)
             axes.fill_between(x, mean - half, mean + half, color=color, alpha=0.2, linewidth=0)
             if band == "runs":
-                axes.plot(x, np.asarray(curve.values).T, color=color, linewidth=0.6, alpha=0.6)
-            (handles[curve.label],) = axes.plot(x, mean, dashes, color=color, linewidth=1.4, label=curve.label)
+                for run in axes.plot(x, np.asarray(curve.values).T, color=color, linewidth=0.6, alpha=0.6):
+                    mark_single_points(run, 2.0)
+            (line,) = axes.plot(x, mean, dashes, color=color, linewidth=1.4, label=curve.label)
+            mark_single_points(line, 4.0)
+            handles[curve.label] = line
         for name, values in panel.lines.items():
             style = LINES[names.index(name) % len(LINES)]
             for value in np.atleast_1d(values).tolist():

@@ -12,6 +12,7 @@ from matplotlib.patheffects import withStroke
 from numpy.typing import ArrayLike, NDArray
 
 from constrained_maxent.errors import InvalidData
+from constrained_maxent.occupancy import Scale
 from constrained_maxent.reporting.style import GREY, INK, VERMILLION, blank_figure, color_bar, draw_arrows
 from constrained_maxent.types import FloatArray, as_array, require_finite
 
@@ -21,9 +22,17 @@ ARROWS = np.array([[-1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, -1.0]])
 ARROW_START, ARROW_LENGTH = 0.07, 0.39
 LEAST_PROBABILITY = 0.02
 
+UNITS: dict[Scale, str] = {"truncated": "discounted steps", "normalized": "share of an episode"}
+"""What occupancies of a state are counted in."""
+
 
 def grid_occupancy_figure(
-    desc: Iterable[Iterable[str | bytes]], occupancy: ArrayLike, policy: ArrayLike, *, title: str | None = None
+    desc: Iterable[Iterable[str | bytes]],
+    occupancy: ArrayLike,
+    policy: ArrayLike,
+    *,
+    scale: Scale | None = None,
+    title: str | None = None,
 ) -> Figure:
     r"""Draw where a policy spends its time on a grid, and what it does there.
 
@@ -36,6 +45,8 @@ def grid_occupancy_figure(
             letters such as Gymnasium's ``env.unwrapped.desc``. States are numbered row by row.
         occupancy: λ(s, a), ``(n_states, 4)``.
         policy: π(a|s), ``(n_states, 4)``, with the actions left, down, right and up.
+        scale: of the occupancy, which is its unit: discounted steps, or shares of a full-length episode. ``None``
+            writes no unit.
         title: above the grid.
 
     Raises:
@@ -58,7 +69,8 @@ def grid_occupancy_figure(
     axes = figure.add_subplot()
     image = axes.imshow(visits, cmap="Blues", vmin=0.0, vmax=float(visits.max()) or 1.0, aspect="equal")
     side = "bottom" if flat else "right"
-    color_bar(figure, image, axes, "state occupancy d(s)", location=side, shrink=0.92, pad=0.03)
+    unit = "" if scale is None else f" [{UNITS[scale]}]"
+    color_bar(figure, image, axes, f"state occupancy d(s){unit}", location=side, shrink=0.92, pad=0.03)
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():

@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap, Normalize
+from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, Rectangle
 
 from constrained_maxent.reporting.style import BLUE, GREY, INK, VERMILLION
@@ -65,6 +66,16 @@ class Scene(ABC):
     @abstractmethod
     def draw(self, axes: Axes) -> Move:
         """Draw everything, and return what moves it."""
+
+    @property
+    @abstractmethod
+    def key(self) -> Line2D:
+        """What a legend says of the mark that is drawn: the limit, or the target."""
+
+    @property
+    def walls(self) -> FloatArray:
+        """Lines in space that a film shows of limits, ``(n, 2, 3)`` [m]."""
+        return np.zeros((0, 2, 3))
 
     def projected(self, states: FloatArray) -> FloatArray:
         """The traced point as the picture shows it: ``(n, 2)`` [m]."""
@@ -137,6 +148,15 @@ class CartpoleScene(Scene):
     def tracer_values(self, states: FloatArray) -> FloatArray:
         return states[:, 3]
 
+    @property
+    def key(self) -> Line2D:
+        return Line2D([], [], color=VERMILLION, linestyle="--", linewidth=0.9, label="slider limit")
+
+    @property
+    def walls(self) -> FloatArray:
+        _, _, bottom, top = self.frame
+        return np.array([[(x, 0.0, z) for z in (bottom, top)] for x in (-self.slider_limit, self.slider_limit)])
+
     def draw(self, axes: Axes) -> Move:
         self._prepare(axes)
         half_width, _, half_height = self.model.geom("cart").size.tolist()
@@ -186,6 +206,10 @@ class PointMassScene(Scene):
     def tracer_values(self, states: FloatArray) -> FloatArray:
         speed: FloatArray = np.hypot(states[:, 2], states[:, 3])
         return speed
+
+    @property
+    def key(self) -> Line2D:
+        return Line2D([], [], linestyle="", marker="o", markersize=8, fillstyle="none", color=BLUE, label="target")
 
     def draw(self, axes: Axes) -> Move:
         self._prepare(axes)

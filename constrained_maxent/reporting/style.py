@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike
 
 from constrained_maxent.errors import InvalidData, NonFiniteValue
@@ -35,6 +36,13 @@ def plain_axes(axes: Axes, label_size: float) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color=GREY, linewidth=0.5, alpha=0.5)
     axes.tick_params(labelsize=label_size)
+
+
+def mark_single_points(line: Line2D, size: float) -> None:
+    """Show the points of a line that have gaps, or nothing, on both sides, which would be invisible."""
+    known = np.concatenate([[False], np.isfinite(np.asarray(line.get_ydata(), dtype=np.float64)), [False]])
+    if alone := np.flatnonzero(known[1:-1] & ~known[:-2] & ~known[2:]).tolist():
+        line.set(marker="o", markersize=size, markevery=alone)
 
 
 def color_bar(figure: Figure, colors: ScalarMappable, axes: Any, label: str, **place: Any) -> None:

@@ -11,7 +11,15 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from constrained_maxent.errors import InvalidData, NonFiniteValue
-from constrained_maxent.reporting.style import BLUE, GREEN, PALE_BLUE, VERMILLION, blank_figure, plain_axes
+from constrained_maxent.reporting.style import (
+    BLUE,
+    GREEN,
+    PALE_BLUE,
+    VERMILLION,
+    blank_figure,
+    mark_single_points,
+    plain_axes,
+)
 from constrained_maxent.types import FloatArray, as_array, require_finite
 
 
@@ -25,21 +33,25 @@ def training_figure(
     exact_objective: ArrayLike | None = None,
     exact_constraints: Mapping[str, ArrayLike] | None = None,
     references: Mapping[str, float] | None = None,
+    label: str = "entropy [nats]",
+    units: Mapping[str, str] | None = None,
     title: str | None = None,
 ) -> Figure:
-    """Draw a training: the entropy above, where it is known, and one panel for each constraint with its limit.
+    """Draw a training: the objective above, where it is known, and one panel for each constraint with its limit.
 
     Sampled estimates are thin and pale, exact values strong. NaN and infinite values leave gaps.
 
     Args:
         iterations: of the estimates, ``(n,)``.
-        objective: estimated entropy [nats], ``(n,)``; or ``None``.
+        objective: its estimates, an entropy [nats] unless ``label`` says else, ``(n,)``; or ``None``.
         constraints: estimated values by constraint, ``(n,)`` each: of the value itself, not of value − limit.
         limits: the limit of each constraint of ``constraints`` and ``exact_constraints``.
         exact_iterations: of the exact values, ``(m,)``; ``None`` means ``iterations``.
-        exact_objective: exact entropy [nats], ``(m,)``.
+        exact_objective: its exact values, ``(m,)``.
         exact_constraints: exact values by constraint, ``(m,)`` each.
-        references: entropies [nats] to draw as horizontal lines, by label; for example the optimum.
+        references: values of the objective to draw as horizontal lines, by label; for example the optimum.
+        label: what the objective is called, with its unit.
+        units: of constraints by name, where they are known.
         title: above the figure.
 
     Raises:
@@ -57,9 +69,9 @@ def training_figure(
     if set(names) != set(limits):
         raise InvalidData(f"limits has the names {sorted(limits)}, the constraints {sorted(names)}: give each a limit.")
     references = references or {}
-    for label, value in [*limits.items(), *references.items()]:
+    for name, value in [*limits.items(), *references.items()]:
         if not np.isfinite(value):
-            raise NonFiniteValue(f"The limit or reference {label!r} is {value!r}: only finite lines can be drawn.")
+            raise NonFiniteValue(f"The limit or reference {name!r} is {value!r}: only finite lines can be drawn.")
     has_entropy = estimate is not None or exact is not None or bool(references)
     heights = [2.7] * has_entropy + [1.8] * len(names)
     if not heights:
@@ -70,14 +82,15 @@ def training_figure(
     panels: list[Axes] = list(grid[:, 0])
     if has_entropy:
         _draw_curves(panels[0], x, estimate, exact_x, exact)
-        for index, (label, value) in enumerate(references.items()):
+        for index, (name, value) in enumerate(references.items()):
             style = ("-.", ":", (0, (8, 2)), (0, (1, 3)))[index % 4]
-            panels[0].axhline(value, color=GREEN, linestyle=style, linewidth=1.3, label=label)
-        panels[0].set_ylabel("entropy [nats]")
+            panels[0].axhline(value, color=GREEN, linestyle=style, linewidth=1.3, label=name)
+        panels[0].set_ylabel(label, parse_math=False)
     for panel, name in zip(panels[has_entropy:], names, strict=True):
         _draw_curves(panel, x, estimates.get(name), exact_x, exacts.get(name))
         panel.axhline(limits[name], color=VERMILLION, linestyle="--", linewidth=1.3, label="limit")
-        panel.set_ylabel(name, parse_math=False)
+        unit = (units or {}).get(name)
+        panel.set_ylabel(name if unit is None else f"{name} [{unit}]", parse_math=False)
     _style_panels(panels)
     panels[-1].set_xlabel("iteration")
     if len(everywhere := np.unique(np.concatenate([x, exact_x]))) == 1:
@@ -113,12 +126,8 @@ def _draw_curves(
 def _draw_curve(panel: Axes, x: FloatArray, y: FloatArray | None, color: str, width: float, label: str) -> None:
     if y is None:
         return
-    # A point between gaps has no line to show it.
-    known = np.concatenate([[False], np.isfinite(y), [False]])
-    alone = np.flatnonzero(known[1:-1] & ~known[:-2] & ~known[2:]).tolist()
     (line,) = panel.plot(x, y, color=color, linewidth=width, label=label, solid_joinstyle="round")
-    if alone:
-        line.set(marker="o", markersize=2.0 + 2.0 * width, markevery=alone)
+    mark_single_points(line, 2.0 + 2.0 * width)
 
 
 def _style_panels(panels: list[Axes]) -> None:

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from gymnasium.error import DependencyNotInstalled
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import Normalize
+from matplotlib.colors import Normalize, to_rgba
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from constrained_maxent.atomic import replacing
 from constrained_maxent.errors import InvalidData, InvalidSetting
 from constrained_maxent.reporting.scenes import ON_DARK, Scene
-from constrained_maxent.reporting.style import INK
+from constrained_maxent.reporting.style import INK, VERMILLION
 from constrained_maxent.types import FloatArray
 
 Image = NDArray[np.uint8]
@@ -51,7 +51,9 @@ class MujocoFrames:
         data.qpos[:] = scene.qpos(states[-1:])[0]
         self._mujoco.mj_forward(scene.model, data)
         colors = np.asarray(ON_DARK(self._norm(scene.tracer_values(states)[1:])), dtype=np.float64)
-        return self._painter.image(data, path=(scene.traced(states), colors, TRACE_WIDTH * scene.image_size[1]))
+        width = TRACE_WIDTH * scene.image_size[1]
+        walls = [(wall, np.array([to_rgba(VERMILLION)]), 0.5 * width) for wall in scene.walls]
+        return self._painter.image(data, paths=[*walls, (scene.traced(states), colors, width)])
 
     def close(self) -> None:
         """Free what belongs to OpenGL."""
@@ -67,7 +69,8 @@ class MatplotlibFrames:
         self._canvas = FigureCanvasAgg(figure)
         axes = figure.add_axes((0.02, 0.02, 0.96, 0.96))
         self._move, self._show = scene.draw(axes), scene.draw_tracer(axes, norm, width=1.8)
-        self._clock = axes.text(0.03, 0.96, "", transform=axes.transAxes, va="top", color=INK, fontsize=11)
+        axes.legend(handles=[scene.key], loc="upper right", frameon=False, fontsize=11, borderaxespad=1.5)
+        self._clock = axes.text(0.06, 0.94, "", transform=axes.transAxes, va="top", color=INK, fontsize=11)
 
     def image(self, states: FloatArray, time: float) -> Image:
         """The last of the states ``(n, n_state)`` with the path of all; uint8 (height, width, 3)."""

@@ -45,8 +45,8 @@ class Case(NamedTuple):
     settings: TrainSettings
 
 
-_STATES = {"state_entropy": "state entropy (nats)", "coverage": "share of grid cells"}
-_CARTPOLE = _STATES | {"share_pole_up": "share of steps with the pole up", "constraint_cost": "mean cost (m)"}
+_STATES = {"state_entropy": "state entropy [nats]", "coverage": "share of grid cells"}
+_CARTPOLE = _STATES | {"share_pole_up": "share of steps with the pole up", "constraint_cost": "mean cost [m per step]"}
 
 
 @dataclass(frozen=True)
@@ -119,8 +119,8 @@ _ALL = (
         [_case("the paper's settings", "paper", evaluate_every=20)],
         seeds=2,
         curves={
-            "objective": "entropy of λ̂, plain mean (nats)",
-            "self_weighted_objective": "the same, self-weighted (nats)",
+            "objective": "entropy of λ̂, plain mean [nats]",
+            "self_weighted_objective": "the same, self-weighted [nats]",
             **_CARTPOLE,
         },
     ),
@@ -139,7 +139,7 @@ _ALL = (
         [_case(f"r_max = {r_max}", limit=r_max) for r_max in (2, 20, 200)],
         seeds=3,
         env_id="PointMass-PGP-v0",
-        curves=_STATES | {"constraint_imitation": "KL to the reference - r_max (nats)"},
+        curves=_STATES | {"constraint_imitation": "KL to the reference - r_max [nats]"},
         expert="PointMass-v0",
     ),
 )

@@ -101,6 +101,17 @@ def make_environment(env_id: str, settings: TrainSettings) -> VectorEnv:
     return bare
 
 
+def with_chosen_state(settings: TrainSettings, env: VectorEnv) -> TrainSettings:
+    """The settings with the coordinates that the state of this environment was found to be, to be found only once."""
+    layer: Any = env
+    while layer is not None:
+        source = getattr(layer, "_saved_kwargs", {}).get("state")
+        if isinstance(source, Coordinates):
+            return replace(settings, state=source.entries)
+        layer = getattr(layer, "env", None)
+    return settings
+
+
 def lacks_cost(env_id: str, settings: TrainSettings, env: Environment) -> bool:
     """Whether ``make_environment`` found no cost to constrain, and no wrappers of the environment's own either."""
     if find_tracker(env).problem.constraints or "-PGP-" in find_spec(env_id).id:
@@ -192,7 +203,6 @@ def _wrap(bare: VectorEnv, settings: TrainSettings, tracking: dict[str, Any]) ->
     bare.action_space.seed(0)
     steps = [bare.step(bare.action_space.sample()) for _ in range(_PROBED)]
     infos = steps[0][4]
-    chosen = _over_density(bare, settings, [step[0] for step in steps], infos) if counted is None else counted
     objective = _objective(settings.objective, of_cells=counted is None)
     penalty = settings.chosen_penalty() or (AdaptiveLagrangian() if settings.beta is None else Quadratic(settings.beta))
     constraints = {}
@@ -205,6 +215,12 @@ def _wrap(bare: VectorEnv, settings: TrainSettings, tracking: dict[str, Any]) ->
                 f"constraint={settings.constraint!r}: the environment's own cost has this name already."
             )
         constraints[name] = Constraint(find_functional("constraint", settings.constraint), penalty)
+    chosen = counted
+    if chosen is None:
+        functionals = [objective or Entropy(), *(constraint.functional for constraint in constraints.values())]
+        needs_density = any(functional.curvature != "affine" for functional in functionals)
+        observations = [step[0] for step in steps]
+        chosen = _over_density(bare, settings, observations, infos, needs_density=needs_density)
     wrapped: VectorEnv = constrain(bare, objective, constraints, **(chosen | tracking))
     return wrapped
 
@@ -264,7 +280,12 @@ def _over_cells(bare: VectorEnv, settings: TrainSettings) -> dict[str, Any]:
 
 
 def _over_density(
-    bare: VectorEnv, settings: TrainSettings, observations: list[Any], infos: Mapping[str, Any]
+    bare: VectorEnv,
+    settings: TrainSettings,
+    observations: list[Any],
+    infos: Mapping[str, Any],
+    *,
+    needs_density: bool,
 ) -> dict[str, Any]:
     """Arguments of ``constrain`` for observations in a ``Box``."""
     rows = np.concatenate([values.reshape(bare.num_envs, -1) for values in observations]).astype(np.float64)
@@ -285,13 +306,14 @@ def _over_density(
         )
     elif pairs := circles(rows):
         source = without_redundancy(n_coordinates, pairs)
-        listed = " and ".join(f"{i}, {j}" for i, j in pairs)
-        warnings.warn(
-            f"Coordinates {listed} of the observation look like cosine and sine of an angle, and such a pair has no "
-            f"density: the state is taken to be --state {' '.join(source.entries)}. Give --state to choose.",
-            RedundantObservation,
-            stacklevel=2,
-        )
+        if needs_density:
+            listed = " and ".join(f"{i}, {j}" for i, j in pairs)
+            warnings.warn(
+                f"Coordinates {listed} of the observation look like cosine and sine of an angle, and such a pair has "
+                f"no density: the state is taken to be --state {' '.join(source.entries)}. Give --state to choose.",
+                RedundantObservation,
+                stacklevel=2,
+            )
     if isinstance(source, Coordinates):
         angles = tuple(sorted({*angles, *source.angles}))
     estimator: OccupancyEstimator = GaussianMixture(

@@ -18,7 +18,8 @@ from constrained_maxent.agents import PGP
 from constrained_maxent.atomic import replacing
 from constrained_maxent.errors import InvalidRun, UnsupportedPolicy
 from constrained_maxent.evaluation import exact_problem
-from constrained_maxent.occupancy import Mixture
+from constrained_maxent.functionals import Functional
+from constrained_maxent.occupancy import Mixture, Scale
 from constrained_maxent.oracle.published import first_copy
 from constrained_maxent.references import Reference, shipped
 from constrained_maxent.runs.environments import VectorEnv, make_environment
@@ -28,7 +29,7 @@ from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.runs.training import load_agent, load_config
 from constrained_maxent.seeds import PICTURE, derived_reset_seed
 from constrained_maxent.spaces import Environment, as_rows, single_spaces
-from constrained_maxent.tracker import find_tracker
+from constrained_maxent.tracker import Tracker, find_tracker
 from constrained_maxent.types import FloatArray, check_seed
 
 if TYPE_CHECKING:
@@ -54,9 +55,10 @@ def draw_run(folder: RunFolder) -> list[Path]:
     metrics = folder.read_metrics()
     with closing(make_environment(env_id, settings)) as env:
         agent = load_agent(folder, env)
-        limits = {name: c.functional.limit for name, c in find_tracker(env).problem.constraints.items()}
         try:
-            figures = {folder.training_figure_path: _training(metrics, limits, _references(folder), title=env_id)}
+            figures = {
+                folder.training_figure_path: _training(metrics, find_tracker(env), _references(folder), title=env_id)
+            }
         except KeyError as error:
             raise InvalidRun(f"{folder.metrics_path} is damaged: it has no column {error}.") from error
         contradicted = folder.summary_path.exists() and folder.read_summary().get("no_exact") is not None
@@ -221,11 +223,14 @@ def _references(folder: RunFolder) -> dict[str, float]:
 
 
 def _training(
-    metrics: Mapping[str, FloatArray], limits: Mapping[str, float], references: Mapping[str, float], *, title: str
+    metrics: Mapping[str, FloatArray], tracker: Tracker, references: Mapping[str, float], *, title: str
 ) -> Figure:
     # Imported late, like below: Matplotlib would slow down every command that draws nothing.
     from constrained_maxent.reporting import training_figure
 
+    problem, scale = tracker.problem, tracker.weighting.scale
+    limits = {name: constraint.functional.limit for name, constraint in problem.constraints.items()}
+    units = {name: _unit(constraint.functional, scale) for name, constraint in problem.constraints.items()}
     iterations, objective, measured = metrics["iteration"], metrics["objective"], ~np.isnan(metrics["exact_objective"])
     exact: dict[str, Any] = {}
     if measured.any():
@@ -239,8 +244,23 @@ def _training(
         exact_iterations=iterations[measured],
         **exact,
         references=references,
+        label="objective" if problem.objective is None else _bracketed(problem.objective.label),
+        units={name: unit for name, unit in units.items() if unit is not None},
         title=title,
     )
+
+
+def _bracketed(label: str) -> str:
+    """A name as axes have it, with its unit in brackets."""
+    return label.replace("(", "[").replace(")", "]")
+
+
+def _unit(functional: Functional, scale: Scale) -> str | None:
+    """What the values of a constraint are counted in, as far as it is known."""
+    if functional.curvature == "affine":  # a sum of what each step costs
+        return "per step" if scale == "normalized" else "per episode"
+    _, bracket, unit = functional.label.rstrip(")").partition("(")
+    return unit if bracket else None
 
 
 def _occupancy(agent: PGP, *, title: str) -> Figure | None:
@@ -250,7 +270,8 @@ def _occupancy(agent: PGP, *, title: str) -> Figure | None:
     desc = None if exact is None else lake_of(agent.env, len(exact.occupancy))
     if exact is None or desc is None:
         return None
-    return grid_occupancy_figure(desc, exact.occupancy, agent.policy_table(), title=title)
+    scale = find_tracker(agent.env).weighting.scale
+    return grid_occupancy_figure(desc, exact.occupancy, agent.policy_table(), scale=scale, title=title)
 
 
 def lake_of(env: Environment, n_states: int) -> NDArray[np.bytes_] | None:

@@ -63,14 +63,14 @@ class Recorder:
         """Write down an iteration; called after each."""
         settings = self._settings
         is_last = report.iteration == settings.iterations
-        evaluate = is_last or report.iteration % settings.evaluate_every == 0
-        if evaluate or report.iteration % settings.log_every == 0:
+        evaluate = is_last or is_due(report.iteration, settings.evaluate_every, dense=4)
+        if evaluate or is_due(report.iteration, settings.log_every, dense=16):
             if evaluate:
                 self._check(agent, is_last=is_last)
             measured = _exact(exact_evaluation(self.problem, agent)) | _states(agent) if evaluate else {}
             self._write(_row(report) | measured)
-        is_due = time.monotonic() - self._saved >= 60.0 * settings.checkpoint_minutes
-        if not is_last and (is_due or report.iteration % settings.checkpoint_every == 0):
+        is_old = time.monotonic() - self._saved >= 60.0 * settings.checkpoint_minutes
+        if not is_last and (is_old or report.iteration % settings.checkpoint_every == 0):
             self.checkpoint(agent)
         tracker = find_tracker(agent.env)
         batch = tracker.last_batch
@@ -126,6 +126,18 @@ class Recorder:
         for file in (self._file, self._events):
             with suppress(OSError):
                 file.close()
+
+
+def is_due(iteration: int, every: int, *, dense: int) -> bool:
+    """Whether something is done after an iteration: each ``every``-th time, and at first, where most changes, oftener.
+
+    Each of the first 2 ``dense`` times, then every second up to 4 ``dense``, and so on, in powers of two.
+
+    >>> [n for n in range(1, 40) if is_due(n, 10, dense=2)]
+    [1, 2, 3, 4, 6, 8, 12, 16, 20, 30]
+    """
+    interval: int = 1 << max((iteration // dense).bit_length() - 1, 0)
+    return iteration % min(interval, every) == 0
 
 
 def exact_evaluation(problem: ExactProblem | None, agent: PGP) -> ExactEvaluation | None:

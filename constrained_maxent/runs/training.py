@@ -17,7 +17,7 @@ from constrained_maxent.agents.checkpoints import put_back, snapshot
 from constrained_maxent.errors import FolderInUse, InfeasibleProblem, InvalidRun, InvalidSetting
 from constrained_maxent.evaluation import QUICK_VARIABLES, ExactEvaluation, ExactProblem, exact_problem
 from constrained_maxent.evaluation.limits import judge_exactly, judge_last_batch, on_the_way
-from constrained_maxent.runs.environments import completed, lacks_cost, make_environment
+from constrained_maxent.runs.environments import completed, lacks_cost, make_environment, with_chosen_state
 from constrained_maxent.runs.interrupts import stop_on_request
 from constrained_maxent.runs.lock import Lock
 from constrained_maxent.runs.recorder import Recorder, columns, exact_evaluation
@@ -79,6 +79,7 @@ def train(
     with folder.held() as lock:
         folder.create(overwrite=overwrite)
         env = make_environment(env_id, settings)
+        settings = with_chosen_state(settings, env)
         try:
             agent = PGP(env, settings.agent, seed=settings.seed)
         except BaseException:

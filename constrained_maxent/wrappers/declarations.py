@@ -22,6 +22,7 @@ from constrained_maxent.functionals import (
 from constrained_maxent.functionals.config import functional_config, functional_from_config
 from constrained_maxent.functionals.entropy import Over, Resolution
 from constrained_maxent.penalties import AdaptiveLagrangian, Penalty, is_known_kind, penalty_from_config
+from constrained_maxent.spaces import single_spaces
 from constrained_maxent.types import FloatArray, Points
 from constrained_maxent.wrappers.layers import Declaring, ScalarLayer
 from constrained_maxent.wrappers.replies import with_pseudo_reward
@@ -108,7 +109,10 @@ class DeclaresImitation(Declaring):
         self._wrap(
             env, reference=reference, limit=limit, penalty=penalty_config(penalty), divergence=divergence, name=name
         )
-        self.tracker.add_constraint(name, imitation(reference, divergence, limit), as_penalty(penalty))
+        functional = imitation(reference, divergence, limit)
+        if (require := getattr(getattr(functional, "reference", None), "require_comparable", None)) is not None:
+            require(single_spaces(env)[1], self.tracker.weighting)
+        self.tracker.add_constraint(name, functional, as_penalty(penalty))
 
 
 class Objective(DeclaresObjective, ScalarLayer):
@@ -216,7 +220,9 @@ class ImitationConstraint(DeclaresImitation, ScalarLayer):
 
     Raises:
         InvalidData: the reference has another size.
-        InvalidSetting: ``"l2"`` to a function that is not a mixture, or a vector environment.
+        UnsupportedSpace: the reference's policy acts within other bounds.
+        InvalidSetting: the reference has more mass than this scale allows, ``"l2"`` to a function that is not a
+            mixture, or a vector environment.
         MissingTracker: no ``TrackOccupancy`` below.
         DuplicateName: the name is taken.
     """

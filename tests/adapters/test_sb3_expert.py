@@ -35,7 +35,7 @@ def small():
 @pytest.mark.parametrize(
     ("name", "values"),
     [
-        ("timesteps", (0, 1.5, True, "8", None)),
+        ("timesteps", (0, 4000, 1.5, True, "8", None)),
         ("seed", (-1, 2**32, 0.0)),
         ("hidden_sizes", ((), (8, 0), (8, 1.5), "88", 8, None)),
         *((name, (0, -1.0, math.nan, math.inf, "1")) for name in ("learning_rate", "updates_per_step")),
@@ -49,7 +49,7 @@ def test_settings(name, values):
 
 
 def test_the_bounds_themselves_are_settings():
-    ExpertSettings(timesteps=np.int64(1), seed=2**32 - 1, hidden_sizes=[1], discount=1)
+    ExpertSettings(timesteps=np.int64(4001), seed=2**32 - 1, hidden_sizes=[1], discount=1)
     ExpertSettings(discount=0.0)
 
 

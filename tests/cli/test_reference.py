@@ -12,8 +12,15 @@ from constrained_maxent.references import SHIPPED, Reference, shipped
 SHORT = ("--timesteps", 400, "--episodes", 2, "--hidden-sizes", 8, "--env-kwargs", '{"time_limit": 1.0}')
 
 
-def test_train_and_show(cmaxent):
+@pytest.fixture
+def short(monkeypatch):
+    """Trainings of a few steps, in which nothing is learnt."""
     pytest.importorskip("stable_baselines3")
+    monkeypatch.setattr("constrained_maxent.adapters.sb3_expert.LEARNING_STARTS", 0)
+
+
+@pytest.mark.usefixtures("short")
+def test_train_and_show(cmaxent):
     code, out, err = cmaxent("reference", "train", "PointMass-v0", *SHORT, "--seed", 3, "--out", "mine.npz", "--quiet")
     assert (code, err) == (0, "")
     reference = Reference.load("mine.npz")
@@ -32,8 +39,8 @@ def test_train_and_show(cmaxent):
     assert json.loads(re.search(r"--env-kwargs '(.*?)'", command).group(1)) == {"time_limit": 1.0}
 
 
+@pytest.mark.usefixtures("short")
 def test_a_file_of_ones_own_by_default(cmaxent):
-    pytest.importorskip("stable_baselines3")
     code, out, _ = cmaxent("reference", "train", "Pendulum-v1", "--timesteps", 16, "--episodes", 1, "--state",
                            "observation", "--hidden-sizes", 4)  # fmt: skip
     assert code == 0
@@ -45,11 +52,11 @@ def train(cmaxent, env_id, *options):
     return cmaxent("reference", "train", env_id, "--timesteps", 16, "--episodes", 1, "--hidden-sizes", 4, *options)
 
 
+@pytest.mark.usefixtures("short")
 class TestAngles:
     SHORT = ("--env-kwargs", '{"time_limit": 0.2}', "--out", "mine.npz")
 
     def test_those_of_the_environment_by_default(self, cmaxent):
-        pytest.importorskip("stable_baselines3")
         code, out, _ = train(cmaxent, "SafeCartpole-v0", *self.SHORT)
         reference = Reference.load("mine.npz")
         assert (code, reference.states.periodic) == (0, (2,))
@@ -64,7 +71,6 @@ class TestAngles:
         [(("--periodic", 0, 2), (0, 2)), (("--state", "observation"), ())],
     )
     def test_those_given(self, cmaxent, options, expected):
-        pytest.importorskip("stable_baselines3")
         assert train(cmaxent, "SafeCartpole-v0", *self.SHORT, *options)[0] == 0
         reference = Reference.load("mine.npz")
         assert reference.states.periodic == expected
@@ -96,6 +102,7 @@ class TestBeforeTraining:
             (("--discount", 2), "discount=2.0 must lie in [0, 1]"),
             (("--discount", "nan"), "discount=nan"),
             (("--timesteps", 0), "timesteps=0"),
+            pytest.param(("--timesteps", 4000), "timesteps=4000: the first 4000 steps", marks=pytest.mark.fault),
             (("--seed", -1), "seed=-1"),
             (("--seed", 2**32), "seed=4294967296"),
             (("--env-kwargs", '{"time_limit": null}'), "give it a time limit"),

@@ -34,7 +34,7 @@ def test_a_trace_has_its_color_and_place(model, points, pixel):
     color = np.array([0.2, 0.7, 0.9, 1.0])
     try:
         without = painter.image(data).astype(float)
-        image = painter.image(data, path=(np.array(points), color[None], 5.0)).astype(float)
+        image = painter.image(data, paths=[(np.array(points), color[None], 5.0)]).astype(float)
         again = painter.image(data).astype(float)
     except DependencyNotInstalled as error:
         pytest.skip(str(error))

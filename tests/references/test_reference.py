@@ -1,5 +1,7 @@
 """λ_ref at points, KL to it by quadrature and finite differences, and where references come from."""
 
+from contextlib import nullcontext
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -9,11 +11,12 @@ from constrained_maxent.agents import PGP
 from constrained_maxent.errors import InvalidData, InvalidSetting, MissingState, UnsupportedPolicy, UnsupportedSpace
 from constrained_maxent.functionals import KLDivergence
 from constrained_maxent.functionals.entropy import DENSITY_SMOOTHING
-from constrained_maxent.occupancy import Gaussians, Mixture
+from constrained_maxent.occupancy import GaussianMixture, Gaussians, Mixture
+from constrained_maxent.penalties import Quadratic
 from constrained_maxent.references import CallablePolicy, Reference
 from constrained_maxent.seeds import REFERENCE, derived_seed
 from constrained_maxent.types import Measure, Points, Trajectory
-from constrained_maxent.wrappers import constrain
+from constrained_maxent.wrappers import ImitationConstraint, TrackOccupancy, constrain
 from constrained_maxent.wrappers.declarations import imitation
 
 RNG = np.random.default_rng(0)
@@ -270,3 +273,20 @@ class TestOrigins:
             CallablePolicy(lambda rows, actions: np.full(30, np.nan)).log_prob(ROWS, ACTIONS)
         with pytest.raises(UnsupportedPolicy, match="act="):
             CallablePolicy(follow).act(ROWS, RNG)
+
+
+@pytest.mark.fault
+@pytest.mark.parametrize(
+    ("wrap", "settings", "error"),
+    [
+        (lambda env: gym.wrappers.RescaleAction(env, np.float32(-2.0), np.float32(2.0)), {}, UnsupportedSpace),
+        (lambda env: env, {"discount": 0.5, "scale": "truncated"}, None),  # at most 2: it may be
+        (lambda env: env, {"discount": 0.01, "scale": "truncated"}, InvalidSetting),  # at most 1.01
+    ],
+)
+def test_what_imitates_it_has_its_actions_and_its_scale(small, wrap, settings, error):
+    reference = Reference(small.plane(mass=1.9), small.network())
+    env = wrap(gym.wrappers.TimeLimit(small.Line(), 10))
+    env = TrackOccupancy(env, GaussianMixture(n_components=1), episodes_per_batch=1, **settings)
+    with nullcontext() if error is None else pytest.raises(error, match=r"RescaleAction|mass 1\.9"):
+        ImitationConstraint(env, reference, limit=1.0, penalty=Quadratic(1.0))

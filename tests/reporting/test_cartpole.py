@@ -26,6 +26,13 @@ class TestStrip:
         np.testing.assert_allclose(artist(now, "pole").get_xydata(), [[0.2, 1.0], [1.2, 1.0]], atol=1e-12)
         assert [line.get_xdata()[0] for line in now.lines if line.get_gid() == "limit"] == [-1.5, 1.5]
 
+    @pytest.mark.fault
+    def test_times_are_equally_far_apart_and_marks_explained(self, cartpole):
+        figure = cartpole_strip_figure(cartpole, {"last": STATES}, timestep=0.01)
+        titles = [float(axes.get_title().removeprefix("t = ").removesuffix(" s")) for axes in figure.axes[:-1]]
+        np.testing.assert_allclose(np.diff(titles), titles[0])
+        assert [text.get_text() for text in figure.legends[0].get_texts()] == ["slider limit"]
+
     def test_the_tracer_is_the_past_of_the_tip_in_color(self, cartpole):
         figure = cartpole_strip_figure(cartpole, {"last": STATES}, timestep=0.5, times=(0.0, 1.0))
         start, now = (artist(axes, "tracer") for axes in figure.axes[:2])

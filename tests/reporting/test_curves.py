@@ -97,3 +97,13 @@ def test_labels_of_iterations_do_not_run_into_each_other():
 def test_unknown_band():
     with pytest.raises(InvalidSetting, match="band="):
         curves_figure([[Panel([CURVE])]], band="range")
+
+
+@pytest.mark.fault
+@pytest.mark.parametrize("band", ["deviation", "runs"])
+def test_one_evaluation_is_a_point_and_no_empty_panel(band):
+    nan = float("nan")
+    panels = [Panel([Curve("one", [5.0], [[1.0], [3.0]])]), Panel([Curve("one", [1.0, 2.0, 3.0], [[1.0, nan, 2.0]])])]
+    figure = curves_figure([panels], band=band)
+    for axes, alone in zip(figure.axes, ([0], [0, 2]), strict=True):
+        assert [(line.get_marker(), line.get_markevery()) for line in axes.lines] == [("o", alone)] * len(axes.lines)

@@ -84,7 +84,11 @@ class TestArrows:
         arrows = self.quivers(figure.axes[0])
         assert list(arrows) == ["policy"]
         np.testing.assert_allclose(arrows["policy"].XY[:, 0], [0.0, 0.1, 0.2, 0.25] * 8)
-        assert [text.get_text() for text in figure.legends[0].get_texts()] == ["action of the policy", "start"]
+        assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+            "action of the policy",
+            "start",
+            "target",
+        ]
 
     def test_no_arrow_after_an_episode_ended(self, point_mass):
         states, actions = self.STATES.copy(), self.ACTIONS.copy()

@@ -50,3 +50,11 @@ def test_a_flat_pole_at_the_end_of_the_rail_is_in_sight(cartpole):
     left, right, bottom, top = cartpole.frame
     assert left < -tip[0] < tip[0] < right
     assert bottom < tip[1] < top
+
+
+@pytest.mark.fault
+def test_films_show_the_limit_and_a_rail_under_the_cart(cartpole, point_mass):
+    assert cartpole.walls[:, :, 0].tolist() == [[-1.5, -1.5], [1.5, 1.5]]
+    assert len(point_mass.walls) == 0
+    # Without care the soft stop at 1.8 m is passed by 0.28 m, and half a cart is 0.2 m.
+    assert float(cartpole.model.geom("rail1").size[1]) >= 1.8 + 0.28 + 0.2

@@ -38,10 +38,11 @@ class TestTraining:
             exact_objective=[0.4, 0.7],
             exact_constraints={"cost": [2.5, 1.25]},
             references={"optimum": 0.9, "uniform": 0.3},
+            units={"cost": "per step"},
             title="a title",
         )
         entropy, cost, norm = figure.axes
-        assert [panel.get_ylabel() for panel in figure.axes] == ["entropy [nats]", "cost", "norm"]
+        assert [panel.get_ylabel() for panel in figure.axes] == ["entropy [nats]", "cost [per step]", "norm"]
         assert [panel.get_xlabel() for panel in figure.axes] == ["", "", "iteration"]
         assert figure.get_suptitle() == "a title"
 

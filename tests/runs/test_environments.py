@@ -9,8 +9,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-import constrained_maxent  # noqa: F401  (registers the ids)
-from constrained_maxent.agents import PGP
+from constrained_maxent import runs
+from constrained_maxent.agents import PGP, PGPSettings
 from constrained_maxent.errors import DuplicateName, InvalidSetting, RedundantObservation, UnsupportedSpace
 from constrained_maxent.functionals import Entropy, Functional, LinearCost
 from constrained_maxent.occupancy import GaussianMixture
@@ -22,6 +22,7 @@ from constrained_maxent.runs.environments import (
     make_environment,
     without_redundancy,
 )
+from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.tracker import find_tracker
 from constrained_maxent.wrappers import constrain
@@ -152,6 +153,21 @@ class TestContinuous:
         cosine, sine, velocity = batch.observations.T
         np.testing.assert_allclose(batch.states, np.stack([np.arctan2(sine, cosine), velocity], axis=1))
         assert list(find_tracker(env).estimator.periodic) == [0]
+
+    @pytest.mark.fault
+    def test_are_found_out_once_for_a_run(self, tmp_path):
+        folder = RunFolder(tmp_path)
+        settings = TrainSettings(num_envs=2, steps_per_batch=400, iterations=1, agent=PGPSettings(hidden_sizes=(4,)))
+        with pytest.warns(RedundantObservation):
+            runs.train("Pendulum-v1", settings, folder)
+        # Any further warning would be an error.
+        assert runs.load_config(folder)[1].state == ("0:1", "2")
+        runs.evaluate(folder, n_episodes=2)
+
+    @pytest.mark.fault
+    def test_are_not_warned_of_where_no_density_is_asked_for(self):
+        settings = TrainSettings(num_envs=2, steps_per_batch=16, objective="constrained_maxent.functionals:Reward")
+        assert list(find_tracker(make_environment("Pendulum-v1", settings)).estimator.periodic) == [0]
 
     def test_coordinates_that_are_given(self):
         # Given, so that nothing has to be found out or warned of.

@@ -10,6 +10,7 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from constrained_maxent.reporting import Curve, Panel, curves_figure, grid_occupancy_figure
+from constrained_maxent.reporting.grid import UNITS
 from constrained_maxent.reproduction import Effort
 from constrained_maxent.reproduction.grid.run import SETTING, StudyFiles, read_policies
 from constrained_maxent.reproduction.grid.studies import GridStudy
@@ -36,6 +37,22 @@ _NAMES = {
     "natural-short": "PGP, natural steps and short schedules",
 }
 
+_TITLES: dict[str, str] = {
+    "fig1": "The method of the paper (PGP), a baseline, and no constraint",
+    "defaults": "The default preset",
+    "defaults-short": "The default preset, in 4000 iterations",
+    "norm": "Distance to a policy's occupancy, kept below b",
+    "norm-beta": "Distance to a policy's occupancy, kept below b: last policies by penalty β",
+    "robustness": "Last policies by penalty β and step size η",
+    "unconstrained": "Without the constraint, by batch size B and step size η",
+    "methods": "What each method is away from the optimum",
+    "methods-short": "What a run of 600 iterations is away from the optimum",
+    "primal-dual-search": "Primal-dual: last policies by step sizes α_θ and α_μ and momentum α",
+    "primal-dual-batches": "Primal-dual: last policies by step sizes α_θ and α_μ and momentum α",
+    "ablation": "By batch size B, step size η and penalty β",
+    "relaxed": "With a relaxed cost, by batch size B, step size η and penalty β",
+}
+
 Lines = Mapping[str, float | Sequence[float]]
 
 
@@ -55,14 +72,14 @@ def draw_study(study: GridStudy, effort: Effort, rows: pl.DataFrame, folder: Pat
 def _over_settings(study: GridStudy, rows: pl.DataFrame, optima: Lines) -> dict[str, Figure]:
     match study.name:
         case "primal-dual-search":
-            return {study.name: _search(study, study.name, rows, optima)}
+            return {study.name: _search(study, _TITLES[study.name], rows, optima)}
         case "primal-dual-batches":
             return {
-                f"{study.name}-{episodes}": _search(study, f"{study.name}, B = {episodes}", part, optima)
+                f"{study.name}-{episodes}": _search(study, f"{_TITLES[study.name]}, B = {episodes}", part, optima)
                 for (episodes,), part in _parts(rows, "episodes_per_batch")
             }
         case "robustness" | "norm-beta":
-            return {study.name: curves_figure([_over_beta(study, rows, optima)], title=study.name)}
+            return {study.name: curves_figure([_over_beta(study, rows, optima)], title=_TITLES[study.name])}
         case "ablation" | "relaxed" | "unconstrained":
             return {
                 f"{study.name}-{name}": curves_figure(
@@ -73,12 +90,12 @@ def _over_settings(study: GridStudy, rows: pl.DataFrame, optima: Lines) -> dict[
                         ]
                         for (episodes,), of_batch in _parts(rows, "episodes_per_batch")
                     ],
-                    title=study.name,
+                    title=_TITLES[study.name],
                 )
                 for quantity, name in zip(QUANTITIES, ("entropy", study.constraint), strict=True)
             }
     panels = [_over_iterations(study, rows, quantity, optima) for quantity in QUANTITIES]
-    return {study.name: curves_figure([panels], title=study.name)}
+    return {study.name: curves_figure([panels], title=_TITLES[study.name])}
 
 
 def _optima(study: GridStudy, effort: Effort) -> Lines:
@@ -112,11 +129,16 @@ def _panel(study: GridStudy, quantity: str, curves: Sequence[Curve], optima: Lin
     is_entropy = quantity == "entropy"
     return Panel(
         curves,
-        ylabel="entropy [nats]" if is_entropy else study.constraint,
+        ylabel="entropy [nats]" if is_entropy else _named(study),
         lines=optima if is_entropy else {"limit": 0.0} if limits == [0.0] else {"the limits b": limits},
         yscale="linear" if is_entropy or study.world == "open" else "symlog",
         **options,
     )
+
+
+def _named(study: GridStudy) -> str:
+    """The constrained quantity with its unit: a sum of costs, or a norm of occupancies."""
+    return f"distance [{UNITS[OCCUPANCY]}]" if study.world == "open" else "cost [per episode]"
 
 
 def _over_iterations(study: GridStudy, rows: pl.DataFrame, quantity: str, optima: Lines, title: str = "") -> Panel:
@@ -181,9 +203,9 @@ def _against_transitions(study: GridStudy, rows: pl.DataFrame) -> Figure:
 
     panels = [
         panel("gap", "entropy gap [nats]", 0.05 * best),
-        panel("violation", f"violation ({study.constraint})", 0.05 * free),
+        panel("violation", f"violation, {_named(study)}", 0.05 * free),
     ]
-    return curves_figure([panels], title=study.name)
+    return curves_figure([panels], title=_TITLES[study.name])
 
 
 def _policies(study: GridStudy, folder: Path) -> dict[str, Figure]:
@@ -193,5 +215,6 @@ def _policies(study: GridStudy, folder: Path) -> dict[str, Figure]:
         entropy, value = world.measure(policy[None])[0]
         occupancy = world.mdp.occupancy(policy, scale=OCCUPANCY)
         title = f"{_NAMES.get(setting.method, setting.method)}: {entropy:.2f} nats, {study.constraint} {value:.2f}"
-        figures[f"{study.name}-{setting.method}"] = grid_occupancy_figure(world.desc, occupancy, policy, title=title)
+        name = f"{study.name}-{setting.method}"
+        figures[name] = grid_occupancy_figure(world.desc, occupancy, policy, scale=OCCUPANCY, title=title)
     return figures
