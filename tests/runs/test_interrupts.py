@@ -128,6 +128,18 @@ def test_an_error_of_the_environment(whole, walk, run, tmp_path):
     assert same_run(whole, folder)
 
 
+@pytest.mark.parametrize("error", [SystemExit(0), GeneratorExit()])
+def test_an_environment_that_ends_the_program(walk, run, tmp_path, error):
+    def end():
+        raise error
+
+    walk(steps_of(7) + 33, end)
+    with pytest.raises(type(error)) as raised:
+        run("ended", "Walk-v0", num_envs=2)
+    assert "Iteration 7, the last one that was finished, is saved." in raised.value.__notes__[0]
+    assert torch.load(tmp_path / "ended" / "checkpoint.pt", weights_only=True)["state"]["iteration"] == 7
+
+
 def test_an_error_in_the_first_batch_of_a_resumed_run_changes_nothing(walk, run):
     folder = run("run", "Walk-v0", num_envs=2).folder
     before = {file: file.read_bytes() for file in folder.path.iterdir()}
