@@ -1,6 +1,7 @@
 """``cmaxent`` as a user meets it: help, exit codes, what is printed, what is in the folder, and Ctrl-C."""
 
 import inspect
+import json
 import os
 import re
 import signal
