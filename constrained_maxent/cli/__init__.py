@@ -13,8 +13,9 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.metadata import requires, version
+from itertools import pairwise
 from typing import Any
 
 from constrained_maxent import startup
@@ -93,8 +94,8 @@ def _main(arguments: list[str]) -> int:
     if not arguments or arguments[0] not in COMMANDS:
         print(f"cmaxent: {_no_command(arguments)}", file=sys.stderr)
         return 2
-    if empty := [f"{name} " if name else "" for name, value in _valued(arguments) if not value.strip()]:
-        print(f"cmaxent: {empty[0]}'' is empty: give a value, or leave it out.", file=sys.stderr)
+    if (option := _empty(arguments)) is not None:
+        print(f"cmaxent: {option} '' is empty: give a value, or leave it out.".replace("  ", " "), file=sys.stderr)
         return 2
     return _run(arguments[0], arguments[1:])
 
@@ -165,17 +166,15 @@ def _import_name(requirement: str) -> str:
     return {"scikit-learn": "sklearn"}.get(name, name.replace("-", "_"))
 
 
-def _valued(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Each argument with the option before it, or in it."""
-    before = ""
-    for argument in arguments:
+def _empty(arguments: Sequence[str]) -> str | None:
+    """The option whose value is empty, or nothing for an argument without one; ``None`` where there is none."""
+    for before, argument in pairwise(["", *arguments]):
         name, is_given, value = argument.partition("=")
-        if argument.startswith("--"):
-            if is_given:
-                yield name, value
-            before = name
-        else:
-            yield before, argument
+        if argument.startswith("--") and is_given and not value.strip():
+            return name
+        if not argument.strip():
+            return before if before.startswith("--") else ""
+    return None
 
 
 def _help() -> str:

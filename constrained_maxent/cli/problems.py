@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from constrained_maxent.cli.console import (
     print_paths,
     print_table,
 )
-from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.errors import InvalidSetting, RedundantObservation
 from constrained_maxent.evaluation import ExactProblem
 from constrained_maxent.occupancy import Scale
 from constrained_maxent.runs.environments import make_environment
@@ -56,7 +57,10 @@ class ProblemOptions:
     def read(self) -> tuple[ExactProblem, NDArray[np.bytes_] | None]:
         """The exact problem, and the map if the environment is a lake."""
         settings = {name: value for name, value in vars(self).items() if name not in ("env_id", "horizon")}
-        with closing(make_environment(self.env_id, TrainSettings(num_envs=1, **settings))) as env:
+        with warnings.catch_warnings():  # of densities, which are not solved
+            warnings.simplefilter("ignore", RedundantObservation)
+            made = make_environment(self.env_id, TrainSettings(num_envs=1, **settings))
+        with closing(made) as env:
             problem = ExactProblem.from_env(env)
             desc = lake_of(env, problem.mdp.n_states)
         if self.horizon == "infinite":
@@ -79,6 +83,14 @@ class Solve:
         problem, desc = self.problem.read()
         if self.figure is not None and desc is None:
             raise InvalidSetting(f"{self.problem.env_id} is not a lake with a map: leave out --figure.")
+        if self.betas and not problem.constraints:
+            raise InvalidSetting(
+                f"{self.problem.env_id} has no constraint to penalize: leave out --betas, or give --cost."
+            )
+        if self.figure is not None:
+            from constrained_maxent.reporting.style import check_figure_path
+
+            check_figure_path(self.figure)
         best = problem.optimum()
         solutions = {"without constraints": problem.optimum(constrained=False), "with constraints": best}
         solutions |= {f"penalized, β = {exactly(beta)}": problem.optimum(beta=beta) for beta in self.betas}
@@ -105,6 +117,7 @@ class Solve:
             console.print("At a finite horizon the optimum may depend on time: an upper bound for stationary policies.")
         if self.figure is not None and desc is not None:
             from constrained_maxent.reporting import grid_occupancy_figure
+            from constrained_maxent.reporting.style import save_figure
 
             mass = best.occupancy.sum(axis=1, keepdims=True)
             # The policy that a map can show: the share of each action, over all time steps.
@@ -113,9 +126,7 @@ class Solve:
             figure = grid_occupancy_figure(
                 desc, best.occupancy, policy, scale=problem.scale, title=f"{self.problem.env_id}, optimum"
             )
-            self.figure.parent.mkdir(parents=True, exist_ok=True)
-            figure.savefig(self.figure)
-            print_paths(self.figure)
+            print_paths(save_figure(figure, self.figure))
         return 0
 
 

@@ -47,9 +47,11 @@ class Evaluate:
     def run(self, given: frozenset[str]) -> int:
         if not self.run_folders:
             raise InvalidSetting("Which run? cmaxent evaluate RUN, the folder of a training run.")
-        folders = [RunFolder(path) for path in self.run_folders]
+        # A run that is named twice counts once: it would make the interval over runs narrower.
+        paths = tuple({path.resolve(): path for path in self.run_folders}.values())
+        folders = [RunFolder(path) for path in paths]
         found = [runs.evaluate(folder, n_episodes=self.episodes, seed=self.seed) for folder in folders]
-        print_table(_one(found[0]) if len(found) == 1 else _several(self.run_folders, found))
+        print_table(_one(found[0]) if len(found) == 1 else _several(paths, found))
         for folder, evaluation in zip(folders, found, strict=True):
             for verdict in evaluation.limits:
                 say(f"{folder.path.name}: {verdict}" if len(found) > 1 else str(verdict))

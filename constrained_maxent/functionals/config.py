@@ -57,7 +57,7 @@ def functional_from_config(config: Functional | Mapping[str, Any]) -> Functional
         arguments["parts"] = tuple((weight, functional_from_config(part)) for weight, part in arguments["parts"])
     kind = getattr(importlib.import_module(_ROOM), str(arguments.pop("kind", None)), None)
     if not (isinstance(kind, type) and issubclass(kind, Functional)):
-        raise InvalidSetting(f"functional={dict(config)!r} names no functional of this package by its kind.")
+        raise InvalidSetting(f"{dict(config)!r} names no functional of this package by its kind, such as 'Entropy'.")
     try:
         return kind(**arguments)
     except TypeError as error:

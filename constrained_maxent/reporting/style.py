@@ -5,6 +5,7 @@ The colors are those of Okabe and Ito, which color-blind people can tell apart.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike
 
-from constrained_maxent.errors import InvalidData, NonFiniteValue
+from constrained_maxent.atomic import check_writable, replacing
+from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
 from constrained_maxent.types import FloatArray, as_array
 
 DPI = 150
@@ -29,6 +31,27 @@ def blank_figure(width: float, height: float, title: str | None = None) -> Figur
     if title is not None:
         figure.suptitle(title, fontsize=10, color=INK)
     return figure
+
+
+def save_figure(figure: Figure, path: Path, **options: Any) -> Path:
+    """Write a figure, whole or not at all; ``options`` are those of Matplotlib's ``savefig``. Returns the path."""
+    with replacing(path) as temporary:
+        figure.savefig(temporary, **options)
+    return path
+
+
+def check_figure_path(path: Path) -> None:
+    """See that a figure can be written there, before long work for it; its folder is made.
+
+    Raises:
+        InvalidSetting: an ending of no kind of image.
+        OSError: the file cannot be written.
+    """
+    if (ending := path.suffix.removeprefix(".").lower()) not in (kinds := FigureCanvasAgg.get_supported_filetypes()):
+        raise InvalidSetting(
+            f"{path} ends in {ending or 'nothing'!r}: give it the ending of an image, {', '.join(kinds)}."
+        )
+    check_writable(path)
 
 
 def plain_axes(axes: Axes, label_size: float) -> None:

@@ -26,6 +26,7 @@ from constrained_maxent.penalties import QuadraticContinuation
 from constrained_maxent.references import shipped
 from constrained_maxent.references.rollouts import roll_out
 from constrained_maxent.reporting import Curve, Panel, curves_figure
+from constrained_maxent.reporting.style import save_figure
 from constrained_maxent.reproduction import ControlStudyName
 from constrained_maxent.runs import RunEvaluation, RunFolder, TrainSettings, evaluate, load_config, resume, train
 from constrained_maxent.runs.environments import completed
@@ -282,5 +283,4 @@ def draw_curves(path: Path, study: ControlStudy, folder: Path, *, seeds: int) ->
     width = len(panels) if len(panels) % 2 else 2
     rows = [panels[i : i + width] for i in range(0, len(panels), width)]
     # Of three seeds the interval is four standard errors to either side, of two thirteen: it would hide the runs.
-    curves_figure(rows, band="interval" if seeds > 3 else "runs").savefig(path, dpi=110)
-    return path
+    return save_figure(curves_figure(rows, band="interval" if seeds > 3 else "runs"), path, dpi=110)

@@ -25,7 +25,6 @@ RENEWED_EVERY = 20.0
 """Seconds between renewals."""
 DEAD_AFTER = 300.0
 """Seconds without a renewal after which another machine takes the lock over."""
-_SETTLED_AFTER = 0.2  # seconds in which of several that take a dead lock over only the last is left
 
 
 @dataclass(frozen=True)
@@ -80,31 +79,21 @@ class Lock:
         own = Owner.here()
         with naming(self._path), _written(self._path, own) as written:
             while not _linked(written, self._path):
+                there = _read(self._path)
                 try:
-                    there = _read(self._path)
                     # By the clock of the file system, which may be another than this machine's.
                     age = written.stat().st_mtime - self._path.stat().st_mtime
                 except FileNotFoundError:  # given back meanwhile
                     continue
                 if age <= DEAD_AFTER and (there is None or not there.is_gone()):
                     raise FolderInUse(_in_use(self._path, there, age))
-                os.replace(written, self._path)
-                time.sleep(_SETTLED_AFTER)
-                if (there := self._reads()) != own:
-                    raise FolderInUse(_in_use(self._path, there, 0.0))
-                break
+                _remove(self._path, there, aside=written.with_name(f"{written.name}.dead"))
         self._owner, self._verified = own, time.time()
         return self
 
-    def _reads(self) -> Owner | None:
-        try:
-            return _read(self._path)
-        except FileNotFoundError:
-            return None
-
     def __exit__(self, *_: object) -> None:
         with suppress(OSError):
-            if self._owner is not None and self._reads() == self._owner:
+            if self._owner is not None and _read(self._path) == self._owner:
                 self._path.unlink()
         self._owner = None
 
@@ -112,7 +101,7 @@ class Lock:
         """See now and then that the lock is still this process's, before anything is written under it."""
         if abs(time.time() - self._verified) < RENEWED_EVERY:  # clocks are set back, too
             return
-        if (there := self._reads()) != self._owner:
+        if (there := _read(self._path)) != self._owner:
             who = "somebody removed it" if there is None else f"process {there.process} on {there.host} took it over"
             raise FolderInUse(
                 f"{self._path} is no longer this process's, which had not renewed it for long: {who}. Nothing more is "
@@ -128,7 +117,7 @@ class Lock:
         def renew() -> None:
             while not ended.wait(RENEWED_EVERY):
                 with suppress(OSError):
-                    if self._reads() == self._owner:
+                    if _read(self._path) == self._owner:
                         os.utime(self._path)
 
         thread = threading.Thread(target=renew, name="lock", daemon=True)
@@ -138,6 +127,15 @@ class Lock:
         finally:
             ended.set()
             thread.join()
+
+
+def _remove(path: Path, dead: Owner | None, *, aside: Path) -> None:
+    """Remove a dead lock. What is moved aside comes back if it is that of another process, which was faster."""
+    with suppress(FileNotFoundError):
+        path.rename(aside)
+        if _read(aside) != dead:
+            _linked(aside, path)
+        aside.unlink()
 
 
 def _in_use(path: Path, there: Owner | None, age: float) -> str:
@@ -179,10 +177,10 @@ def _linked(written: Path, path: Path) -> bool:
 
 
 def _read(path: Path) -> Owner | None:
-    """Who has the lock; ``None`` for a file that does not say it. Raises FileNotFoundError where there is none."""
+    """Who has the lock; ``None`` for a file that does not say it, or is not there."""
     try:
         owner = Owner(**json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, FileNotFoundError):
         return None
     return owner if type(owner.process) is int else None
 

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained_maxent.agents import PGP
-from constrained_maxent.atomic import replacing
 from constrained_maxent.errors import InvalidRun, UnsupportedPolicy
 from constrained_maxent.evaluation import exact_problem
 from constrained_maxent.functionals import Functional
@@ -51,6 +50,9 @@ def draw_run(folder: RunFolder) -> list[Path]:
     Raises:
         InvalidRun, DamagedCheckpoint, CheckpointMismatch: the folder does not hold a run that can be drawn.
     """
+    # Imported late, like below: Matplotlib would slow down every command that draws nothing.
+    from constrained_maxent.reporting.style import save_figure
+
     env_id, settings = load_config(folder)
     metrics = folder.read_metrics()
     with closing(make_environment(env_id, settings)) as env:
@@ -66,10 +68,7 @@ def draw_run(folder: RunFolder) -> list[Path]:
         if not contradicted and (occupancy := _occupancy(agent, title=title)) is not None:
             figures[folder.occupancy_figure_path] = occupancy
         figures |= _pictures(folder, env_id, settings, agent)
-    for path, figure in figures.items():
-        with replacing(path) as temporary:
-            figure.savefig(temporary)
-    return list(figures)
+    return [save_figure(figure, path) for path, figure in figures.items()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +224,6 @@ def _references(folder: RunFolder) -> dict[str, float]:
 def _training(
     metrics: Mapping[str, FloatArray], tracker: Tracker, references: Mapping[str, float], *, title: str
 ) -> Figure:
-    # Imported late, like below: Matplotlib would slow down every command that draws nothing.
     from constrained_maxent.reporting import training_figure
 
     problem, scale = tracker.problem, tracker.weighting.scale

@@ -70,6 +70,20 @@ class TestSolve:
         assert "new/optimum.png" in out
         assert Path("new/optimum.png").stat().st_size > 10_000
 
+    @pytest.mark.fault
+    @pytest.mark.parametrize("place", ["optimum.foo", "optimum", "file/optimum.png"])
+    def test_a_figure_that_cannot_be_written_is_told_at_once(self, cmaxent, place, monkeypatch):
+        Path("file").touch()
+        monkeypatch.setattr("constrained_maxent.evaluation.ExactProblem.optimum", lambda *_, **__: pytest.fail("late"))
+        code, _, err = cmaxent("solve", GRID, "--horizon", "infinite", "--figure", place)
+        assert code == 2
+        assert ("file" if "/" in place else "give it the ending of an image, ") in err
+
+    @pytest.mark.fault
+    def test_penalties_of_nothing(self, cmaxent):
+        code, _, err = cmaxent("solve", "FrozenLake-v1", "--betas", "nan")
+        assert (code, "no constraint to penalize: leave out --betas" in err) == (2, True)
+
     def test_no_figure_of_another_environment(self, cmaxent):
         code, _, err = cmaxent(
             "solve", "CliffWalking-v1", "--horizon", "infinite", "--env-kwargs", "{}", "--figure", "cliff.png"

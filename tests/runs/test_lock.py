@@ -134,6 +134,26 @@ def test_of_many_one_takes_a_dead_lock_over(path, ended):
     assert (len(taken), len(refused)) == (1, 7)
 
 
+def test_a_slow_one_leaves_the_lock_of_a_faster_one(path, ended, monkeypatch):
+    leave(path, process=ended)
+    gone, faster = Owner.is_gone, Lock(path)
+
+    def slowly(owner):
+        # Between its look at the dead lock and the takeover another process takes it.
+        dead = gone(owner)
+        if dead:
+            monkeypatch.setattr(Owner, "is_gone", gone)
+            faster.__enter__()
+        return dead
+
+    monkeypatch.setattr(Owner, "is_gone", slowly)
+    with pytest.raises(FolderInUse), Lock(path):
+        pass
+    assert lock_module._read(path) == faster._owner
+    faster.__exit__()
+    assert not list(path.parent.iterdir())
+
+
 def test_whoever_lost_it_is_told_before_it_writes(path, monkeypatch):
     monkeypatch.setattr(lock_module, "RENEWED_EVERY", 0.0)
     with Lock(path) as lock:

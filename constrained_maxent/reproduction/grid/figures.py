@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from constrained_maxent.reporting import Curve, Panel, curves_figure, grid_occupancy_figure
 from constrained_maxent.reporting.grid import UNITS
+from constrained_maxent.reporting.style import save_figure
 from constrained_maxent.reproduction import Effort
 from constrained_maxent.reproduction.grid.run import SETTING, StudyFiles, read_policies
 from constrained_maxent.reproduction.grid.studies import GridStudy
@@ -64,9 +65,7 @@ def draw_study(study: GridStudy, effort: Effort, rows: pl.DataFrame, folder: Pat
         figures = {study.name: _against_transitions(study, rows)}
     else:
         figures = _over_settings(study, rows, _optima(study, effort))
-    for name, figure in figures.items():
-        figure.savefig(folder / f"{name}.png", dpi=_DPI)
-    return [folder / f"{name}.png" for name in figures]
+    return [save_figure(figure, folder / f"{name}.png", dpi=_DPI) for name, figure in figures.items()]
 
 
 def _over_settings(study: GridStudy, rows: pl.DataFrame, optima: Lines) -> dict[str, Figure]:
