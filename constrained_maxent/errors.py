@@ -68,6 +68,10 @@ class InvalidMDP(InvalidData):
     """Transition probabilities, start distribution or policy are not what a Markov decision process needs."""
 
 
+class UnknownProcess(InvalidMDP):
+    """The dynamics that an environment publishes are not, or need not be, those of what is stepped."""
+
+
 class DamagedCheckpoint(ConstrainedMaxentError, RuntimeError):
     """A checkpoint file cannot be read: truncated, corrupt, or not a checkpoint."""
 
@@ -104,12 +108,42 @@ class FolderInUse(InvalidRun):
     """Another process writes into a run folder; the message names it."""
 
 
+class InsufficientMemory(ConstrainedMaxentError, MemoryError):
+    """What is asked for needs more memory than there is."""
+
+
 class UnplannedRun(UserWarning):
     """Schedules run over the progress of a run whose end nobody has announced; a warning."""
 
 
 class RedundantObservation(UserWarning):
     """Coordinates of an observation depend on each other, so that it has no density; a warning."""
+
+
+class ContradictedDynamics(UserWarning):
+    """Episodes contradict the dynamics or costs that their environment publishes; a warning."""
+
+
+class HorizonMismatch(UserWarning):
+    """Episodes are cut before the horizon, so that λ̂ has less mass than the problem means; a warning."""
+
+
+class EndlessEpisode(UserWarning):
+    """An episode goes on where its steps count for nothing any more; a warning."""
+
+
+class IntegerInfo(UserWarning):
+    """Costs or states of vector copies arrive as whole numbers, to which Gymnasium may have cut them; a warning."""
+
+
+class EndsRewarded(UserWarning):
+    """In the units used each step of life lowers the objective, so that the agent is paid for ending episodes; a
+    warning.
+    """
+
+
+class DegenerateDensity(UserWarning):
+    """States have no density, or lie where the estimate of it ends, so that its figures mean little; a warning."""
 
 
 class UnlikeTraining(UserWarning):

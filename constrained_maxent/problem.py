@@ -7,13 +7,14 @@ r"""Adds up objective, constraints and penalties: the penalized problem and its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from constrained_maxent.errors import DuplicateName, InvalidSetting
+from constrained_maxent.errors import CheckpointMismatch, DuplicateName, InvalidSetting
 from constrained_maxent.functionals import Functional
 from constrained_maxent.functionals.base import as_measure
 from constrained_maxent.penalties import AdaptiveLagrangian, Penalty
@@ -191,6 +192,60 @@ class Problem:
     def term_names(self) -> tuple[str, ...]:
         """Names of the pseudo-reward's parts."""
         return ((OBJECTIVE,) if self.objective is not None else ()) + tuple(self.constraints)
+
+    def _functionals(self) -> dict[str, Functional]:
+        objective = {} if self.objective is None else {OBJECTIVE: self.objective}
+        return objective | {name: constraint.functional for name, constraint in self.constraints.items()}
+
+    def _with_functionals(self, functionals: Mapping[str, Functional]) -> Problem:
+        constraints = {
+            name: replace(constraint, functional=functionals[name]) for name, constraint in self.constraints.items()
+        }
+        return Problem(functionals.get(OBJECTIVE), constraints)
+
+    def resolved(self, measure: Measure, periodic: Sequence[int] = ()) -> Problem:
+        """The problem with what the first estimate of λ settles of its functionals, such as the size of cells."""
+        return self._with_functionals(
+            {name: functional.resolved(measure, periodic) for name, functional in self._functionals().items()}
+        )
+
+    def resolve(self, measure: Measure, periodic: Sequence[int] = ()) -> None:
+        """Be :meth:`resolved`."""
+        settled = self.resolved(measure, periodic)
+        self.objective, self.constraints = settled.objective, settled.constraints
+
+    def settled(self) -> dict[str, Any]:
+        """What an estimate has settled of each functional, by name, as plain data."""
+        return {name: state for name, functional in self._functionals().items() if (state := functional.state_dict())}
+
+    def with_settled(self, states: Mapping[str, Any], *, is_begun: bool) -> Problem:
+        """The problem as ``settled`` described it.
+
+        Args:
+            states: by name.
+            is_begun: whether there has been a first batch, which settles everything.
+
+        Raises:
+            CheckpointMismatch: it was another problem.
+        """
+        functionals = {}
+        for name, functional in self._functionals().items():
+            try:
+                functionals[name] = functional.with_state(states.get(name, {}))
+            except InvalidSetting as error:
+                raise CheckpointMismatch(f"The checkpoint's {name!r} is another one: {error}.") from error
+            if is_begun and not functionals[name].is_settled:
+                raise CheckpointMismatch(
+                    f"The checkpoint does not say the cells of {name!r}, which its first batch would have settled: it "
+                    "was made without them. Leave out resolution=, or give the size of a cell in each coordinate."
+                )
+        return self._with_functionals(functionals)
+
+    @property
+    def cell_sizes(self) -> dict[str, tuple[float, ...]]:
+        """Sizes of the cells whose entropies functionals are, by name, where λ is a density and they are known."""
+        sizes = {name: functional.cell_sizes for name, functional in self._functionals().items()}
+        return {name: known for name, known in sizes.items() if known is not None}
 
     def evaluate(self, occupancy: Measure | FloatArray) -> ProblemValue:
         """Objective, constraint values and penalty at λ."""

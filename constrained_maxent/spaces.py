@@ -16,12 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedSpace
-from constrained_maxent.types import IntArray
+from constrained_maxent.types import FloatArray, IntArray
 
 Environment = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]
 """A scalar or a vector environment."""
 
 _LARGEST = 2**62
+
+_SMALL = 256  # numbers of an observation that is no picture
 
 
 def single_spaces(env: Environment) -> tuple[gym.Space[Any], gym.Space[Any]]:
@@ -141,13 +143,15 @@ def as_row(space: gym.Space[Any], value: Any) -> Any:
 
     Raises:
         UnsupportedSpace: neither finite nor a ``Box``.
+        InvalidData: not an element, to judge by its type and shape.
     """
     if isinstance(space, gym.spaces.Discrete):
         return _whole_number(space, value)
     if isinstance(space, gym.spaces.Box):
-        return np.array(value, dtype=np.float64)
+        array = _numbers(space, value)
+        return array if array.shape == space.shape else _shaped(space, array, space.shape)
     if isinstance(space, gym.spaces.Tuple):
-        return np.concatenate([np.ravel(as_row(part, v)) for part, v in zip(space.spaces, value, strict=True)])
+        return np.concatenate([np.ravel(as_row(part, v)) for part, v in _parts(space, value)])
     _components(space)
     return _whole_numbers(space, value).reshape(-1)
 
@@ -157,13 +161,29 @@ def as_rows(space: gym.Space[Any], values: Any) -> NDArray[Any]:
     if isinstance(space, gym.spaces.Discrete):
         return _whole_numbers(space, values).reshape(-1)
     if isinstance(space, gym.spaces.Box):
-        return np.array(values, dtype=np.float64)
+        array = _numbers(space, values)
+        if array.ndim == 0 or array.shape[1:] != space.shape:
+            array = _shaped(space, array, (len(array) if array.ndim else 1, *space.shape))
+        return array
     if isinstance(space, gym.spaces.Tuple):
-        parts = [as_rows(part, v) for part, v in zip(space.spaces, values, strict=True)]
+        parts = [as_rows(part, v) for part, v in _parts(space, values)]
         return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
     _components(space)
     rows = _whole_numbers(space, values)
     return rows.reshape(len(rows), -1)
+
+
+def kept_rows(space: gym.Space[Any], rows: NDArray[Any], *, are_needed: bool) -> NDArray[Any]:
+    """Rows of observations ``(n, ...)`` as they are stored where no functional looks at them.
+
+    Those of a ``Box`` of many numbers, pictures for example, take the integers that the space has, an eighth of the
+    memory; or nothing at all, ``(n, 0)``, if no density needs them either.
+    """
+    if not isinstance(space, gym.spaces.Box) or math.prod(space.shape) <= _SMALL:
+        return rows
+    if not are_needed:
+        return np.empty((len(rows), 0))
+    return rows.astype(space.dtype) if np.issubdtype(space.dtype, np.integer) else rows
 
 
 def is_single(space: gym.Space[Any], value: Any) -> bool:
@@ -214,6 +234,29 @@ def from_rows(space: gym.Space[Any], rows: NDArray[Any]) -> Any:
     return np.reshape(rows, (len(rows), *(space.shape or ()))).astype(space.dtype)
 
 
+def _numbers(space: gym.Space[Any], value: Any) -> FloatArray:
+    """A copy in float64. What only reads like numbers, a string for example, is refused."""
+    try:
+        array = np.asarray(value)
+    except ValueError:  # lists of unequal length
+        array = np.array(None)
+    if array.dtype.kind not in "fiub":
+        raise InvalidData(f"An element of {space} must be real numbers, got {value!r}.")
+    return np.array(array, dtype=np.float64)
+
+
+def _shaped(space: gym.Space[Any], array: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+    if array.size != math.prod(shape):
+        raise InvalidData(f"An element of {space} has shape {space.shape}, here the numbers have shape {array.shape}.")
+    return array.reshape(shape)
+
+
+def _parts(space: gym.spaces.Tuple[Any], value: Any) -> list[tuple[gym.Space[Any], Any]]:
+    if not isinstance(value, (tuple, list, np.ndarray)) or len(value) != len(space.spaces):
+        raise InvalidData(f"An element of {space} has {len(space.spaces)} components, got {value!r}.")
+    return list(zip(space.spaces, value, strict=True))
+
+
 def _width(space: gym.Space[Any]) -> int:
     """How many numbers a row has."""
     if isinstance(space, gym.spaces.Tuple):
@@ -230,9 +273,12 @@ def _whole_number(space: gym.Space[Any], value: Any) -> int:
 
 def _whole_numbers(space: gym.Space[Any], values: Any) -> IntArray:
     """A copy as int64. A number with a fraction is refused: to cut it off would count another cell."""
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:  # lists of unequal length
+        array = np.array(None)
     if array.dtype.kind not in "iub":
-        raise InvalidData(f"Elements of {space} must be whole numbers, got dtype {array.dtype}.")
+        raise InvalidData(f"Elements of {space} must be whole numbers, got dtype {array.dtype}: {values!r}.")
     return array.astype(np.int64)
 
 
@@ -248,6 +294,11 @@ def _components(space: gym.Space[Any]) -> tuple[list[int], list[int]]:
     if isinstance(space, gym.spaces.Tuple):
         parts = [_components(part) for part in space.spaces]
         return [s for starts, _ in parts for s in starts], [n for _, sizes in parts for n in sizes]
+    if isinstance(space, (gym.spaces.Dict, gym.spaces.Sequence, gym.spaces.Graph, gym.spaces.Text, gym.spaces.OneOf)):
+        raise UnsupportedSpace(
+            f"{type(space).__name__} cannot be counted, and has no rows of numbers: put "
+            "gymnasium.wrappers.FlattenObservation, or a wrapper of your own, around the environment."
+        )
     raise UnsupportedSpace(
         f"{type(space).__name__} cannot be counted. Counts take Discrete, MultiDiscrete, MultiBinary and Tuple of "
         "them; for continuous observations give estimator=occupancy.GaussianMixture(), and usually state=, the "

@@ -18,6 +18,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from constrained_maxent.density_watch import DensityWatch
 from constrained_maxent.errors import (
     CheckpointMismatch,
     InvalidData,
@@ -28,11 +29,12 @@ from constrained_maxent.errors import (
 from constrained_maxent.functionals import Functional
 from constrained_maxent.functionals.base import Source
 from constrained_maxent.occupancy.base import OccupancyEstimator
+from constrained_maxent.occupancy.episode_count import EpisodeCount
 from constrained_maxent.occupancy.weighting import Weighting
 from constrained_maxent.penalties import Penalty
 from constrained_maxent.problem import Constraint, Problem, ProblemValue, RewardFunction
 from constrained_maxent.schedules import Geometric
-from constrained_maxent.types import Batch, FloatArray, IntArray, Points, as_array, check_count, require_finite
+from constrained_maxent.types import Batch, FloatArray, Measure, Points, as_array, check_count, require_finite
 
 Pairing = Literal["split", "same", "previous"]
 """Which estimate goes with which reward: fitted on the batch's first half and used on its second (the paper's
@@ -89,9 +91,9 @@ class Report:
     whole_episodes: bool
 
     def to_info(self) -> dict[str, Any]:
-        """Plain data, as ``info["batch"]`` carries it; its lists are copies, and the arrays in them read-only."""
+        """Plain data, as ``info["batch"]`` carries it; lists and mappings are copies, and the arrays read-only."""
         content = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {name: list(value) if isinstance(value, list) else value for name, value in content.items()}
+        return {name: value.copy() if isinstance(value, (list, dict)) else value for name, value in content.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,12 +149,14 @@ class Tracker:
         weighting: discount weights and scale.
         pairing: see :data:`Pairing`.
         whole_episodes: whether batches are of whole episodes, and not of fragments.
+        staggered: whether the first episode of each copy is cut short, so that the copies are out of step.
         policy_log_prob: log π(a|s) of the policy that acts where no agent says it by ``acting``, for estimates
             λ̂(s,a) = d̂(s)·π(a|s); ``None`` where unknown.
         suggestions: hyperparameters that suit this problem, by their names in ``PGPSettings``: what the -PGP- ids
             suggest to ``PGP``.
 
     Attributes:
+        episode_count: how many whole episodes the fragments of a batch stand for.
         problem: objective and constraints, which the wrappers above ``TrackOccupancy`` declare.
         iteration: batches closed so far.
         timesteps: calls of ``step`` so far times the number of copies, as agents count their steps.
@@ -173,6 +177,7 @@ class Tracker:
         *,
         pairing: Pairing,
         whole_episodes: bool = True,
+        staggered: bool = False,
         policy_log_prob: LogProb | None = None,
         suggestions: Mapping[str, Any] | None = None,
     ) -> None:
@@ -183,6 +188,7 @@ class Tracker:
         self.pairing = pairing
         self.whole_episodes = whole_episodes
         self.suggestions = dict(suggestions or {})
+        self.episode_count = EpisodeCount(weighting.horizon, staggered=staggered)
         self.problem = Problem()
         self.iteration = 0
         self.timesteps = 0
@@ -204,6 +210,7 @@ class Tracker:
         self._is_acting = False
         self._is_frozen = False
         self._has_looked_for_schedules = False
+        self._density_watch = DensityWatch()
 
     # Declarations, by the wrappers above.
 
@@ -256,6 +263,13 @@ class Tracker:
                 f"The reference has the angles periodic={sorted(theirs)}, the estimator periodic={sorted(ours)}: "
                 "densities are compared over one state, so give both the same periodic=."
             )
+
+    @property
+    def sees_places(self) -> bool:
+        """Whether objective or a constraint look at the observations of the places where they are asked."""
+        constraints = [constraint.functional for constraint in self.problem.constraints.values()]
+        objective = [] if self.problem.objective is None else [self.problem.objective]
+        return any(functional.sees_places for functional in objective + constraints)
 
     def seal(self) -> None:
         """The environment is in use: nothing more can be declared."""
@@ -363,7 +377,8 @@ class Tracker:
         """
         if self._log_prob is None:
             return None
-        log_probs = as_array("log_prob(...)", self._log_prob(observations, actions), np.float64)
+        # Copies: what a user's function writes into must not be what is recorded.
+        log_probs = as_array("log_prob(...)", self._log_prob(np.array(observations), np.array(actions)), np.float64)
         if log_probs.shape != (len(observations),):
             raise InvalidData(f"log_prob must return shape ({len(observations)},), got {log_probs.shape}.")
         require_finite("log_prob(...)", log_probs)
@@ -431,6 +446,9 @@ class Tracker:
         if not self._is_frozen:
             self._count_violations(self.last_report)
             self._warn_without_plan()
+            if not self.whole_episodes:
+                self.episode_count.add(batch)
+            self._density_watch.look_at_fitted(self.estimator)
             self.problem.update_penalties(value, self.progress)
             assert self.live is not None
             self.live = self.live.with_coefficients(self.problem.terms(value))
@@ -450,10 +468,13 @@ class Tracker:
     def _fit(self, batch: Batch) -> None:
         if not self._is_frozen:
             self.estimator.fit(batch, progress=self._progress_of_batch)
+            measure = self.estimator.measure()
+            self.problem.resolve(measure, self.estimator.periodic)
             if any(constraint.penalty.asks_for_spread for constraint in self.problem.constraints.values()):
                 weights = batch.weights / batch.n_episodes
-                self.problem.measure_spreads(self.estimator.measure(), self.estimator.points_of(batch), weights)
-            self._evaluate()
+                self.problem.measure_spreads(measure, self.estimator.points_of(batch), weights)
+            self._evaluate(measure)
+            self._density_watch.look_at_ends(batch, self.weighting.horizon, self.problem.objective, measure)
 
     def alone(self, batch: Batch) -> OccupancyEstimator:
         """An estimator like this one that knows one batch and nothing else."""
@@ -462,7 +483,8 @@ class Tracker:
     def _evaluate_alone(self, batch: Batch, value: ProblemValue) -> ProblemValue:
         """The problem's value by this batch alone; ``value`` is that by λ̂, the same where it knows nothing else."""
         if self.estimator.remembers or self.pairing == "split" or self._is_frozen:
-            return self.problem.evaluate(self.alone(batch).measure())
+            measure = self.alone(batch).measure()
+            return self.problem.resolved(measure, self.estimator.periodic).evaluate(measure)
         return value
 
     def _count_violations(self, report: Report) -> None:
@@ -471,8 +493,7 @@ class Tracker:
             before = self.violations.get(name, Violations())
             self.violations[name] = before.after(violation, steps=report.steps, iteration=report.iteration)
 
-    def _evaluate(self) -> None:
-        measure = self.estimator.measure()
+    def _evaluate(self, measure: Measure) -> None:
         self._value = self.problem.evaluate(measure)
         self.live = self.problem.reward_function(measure, self._value)
 
@@ -499,22 +520,6 @@ class Tracker:
         self._progress_of_batch = self.progress
         self.live_is_ready = self.pairing == "previous" and self.live is not None
 
-    def count_episodes(self, starts: IntArray, lengths: IntArray, ended: NDArray[np.bool_]) -> float:
-        """Whole episodes that a batch of fragments stands for.
-
-        If every episode lasts the whole horizon, steps tell it without noise; else the number of episodes
-        begun is, on average over batches, what the sum of weights belongs to.
-
-        Args:
-            starts: time of each fragment's first step within its episode, ``(n_trajectories,)`` [steps].
-            lengths: their steps, ``(n_trajectories,)``.
-            ended: whether their episodes end with them, ``(n_trajectories,)``.
-        """
-        horizon = self.weighting.horizon
-        if horizon is not None and not (ended & (starts + lengths < horizon)).any():
-            return float(lengths.sum()) / horizon
-        return max(float(np.count_nonzero(starts == 0)), 1.0)
-
     def rewards_of(self, batch: Batch) -> FloatArray:
         """Live pseudo-rewards of every step, ``(n_steps,)``; zeros before the first fit."""
         if self.live is None:
@@ -522,7 +527,10 @@ class Tracker:
         if self.live.is_tabular:
             parts = self.live.at_cells(self.estimator.encode(batch.observations, batch.actions), batch.costs)
         else:
-            parts = self.live.at(self.estimator.points_of(batch))
+            points = self.estimator.points_of(batch)
+            if not self._is_frozen:  # nobody learns from those
+                self._density_watch.look_at_rewarded(self.estimator, points)
+            parts = self.live.at(points)
         return sum(parts.values(), np.zeros(batch.n_steps))
 
     # Checkpoints.
@@ -534,11 +542,13 @@ class Tracker:
             "estimator": self.estimator.state_dict(),
             "penalties": {name: state for name, state in penalties.items() if state},
             "terms": list(self.problem.term_names),
+            "settled": self.problem.settled(),
             "iteration": self.iteration,
             "timesteps": self.timesteps,
             "recorded_steps": self.recorded_steps,
             "violations": {name: asdict(record) for name, record in self.violations.items()},
             "plan": None if self._plan is None else {self._plan.unit: self._plan.amount},
+            "fragments": self.episode_count.state_dict(),
         }
 
     def _penalty_states(self) -> dict[str, dict[str, float | None]]:
@@ -570,20 +580,23 @@ class Tracker:
                     f"The checkpoint's penalty of {name!r} does not fit this environment's: {error}"
                 ) from error
         plan = _Plan.from_state(state["plan"]) or self._plan
+        settled = self.problem.with_settled(state.get("settled", {}), is_begun="samples" in state["estimator"])
         recorded_steps = int(state["recorded_steps"])
         violations = {name: Violations(**record) for name, record in state["violations"].items()}
         try:
             self.estimator.load_state_dict(state["estimator"])
         except InvalidData as error:
             raise CheckpointMismatch(f"The checkpoint's occupancy does not fit this environment: {error}") from error
+        self.problem.objective, self.problem.constraints = settled.objective, settled.constraints
         for name, penalty in penalties.items():
             self.problem.constraints[name] = replace(self.problem.constraints[name], penalty=penalty)
         self.iteration, self.timesteps = int(state["iteration"]), int(state["timesteps"])
         self.recorded_steps, self.violations = recorded_steps, violations
         self._plan = plan
+        self.episode_count.load_state_dict(state.get("fragments", ()))
         self.live = self._value = None
         if self.estimator.is_fitted:
-            self._evaluate()
+            self._evaluate(self.estimator.measure())
         self._forget_steps()
 
 
@@ -608,7 +621,7 @@ def find_tracker(env: object) -> Tracker:
         if isinstance(tracker, Tracker):
             return tracker
         inner = getattr(layer, "__dict__", {}).get("env")
-        if inner is None and _copies_have_trackers(layer):
+        if inner is None and copies_have_trackers(layer):
             raise MissingTracker(
                 f"Every copy in {env} has an occupancy estimate of its own, and no agent can follow many. Wrap the "
                 "vector environment instead: wrappers.constrain(gym.make_vec(...)); for the ids of this package, leave "
@@ -621,9 +634,9 @@ def find_tracker(env: object) -> Tracker:
     )
 
 
-def _copies_have_trackers(layer: Any) -> bool:
+def copies_have_trackers(env: Any) -> bool:
     """Whether the copies that a vector environment manages are stacks with trackers, as far as can be seen here."""
-    copies = getattr(layer, "envs", None) or []
+    copies = getattr(getattr(env, "unwrapped", env), "envs", None) or []
     for copy in copies:
         try:
             find_tracker(copy)

@@ -291,6 +291,8 @@ class Points:
         costs: what the environment charged there, by name, same shape.
         is_over_actions: whether λ is one of states and actions; if not, where log π is unknown, it is one of states
             alone (continuous spaces).
+        log_density, log_state_density: logarithms of the two [nats], same shape, where a density is so small or so
+            large that float64 does not hold it at some of the places; ``None``: the two above tell all.
     """
 
     density: FloatArray
@@ -301,6 +303,8 @@ class Points:
     states: NDArray[Any] | None = None
     costs: Mapping[str, FloatArray] = field(default_factory=dict)
     is_over_actions: bool = True
+    log_density: FloatArray | None = None
+    log_state_density: FloatArray | None = None
 
     @property
     def are_cells(self) -> bool:

@@ -82,6 +82,7 @@ def _playback_class():
         def step(self, action):
             cost = self.episode["costs"][self.time]
             info = dict(cost) if isinstance(cost, dict) else {} if cost is None else {"cost": cost}
+            info = {key: float(value) if type(value) is int else value for key, value in info.items()}
             reward = info.pop("reward", 0.0)
             self.time += 1
             over = self.time == len(self.episode["path"]) - 1

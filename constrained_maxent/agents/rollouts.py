@@ -16,6 +16,8 @@ from constrained_maxent.spaces import Environment, as_row, as_rows, from_row, si
 from constrained_maxent.tracker import NEW_BATCH, Report, find_tracker
 from constrained_maxent.types import FloatArray, IntArray
 
+_NEGLIGIBLE = 0.01  # share of an episode's mass
+
 
 @runtime_checkable
 class Actor(Protocol):
@@ -91,6 +93,10 @@ class Collector:
         self._rows: NDArray[Any] | None = None
         self._log_probs: FloatArray
         self._scalar_episode_is_over = False
+        # Images, in float64 rows, would take eight times their memory.
+        space = self.observation_space
+        is_image = isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.integer)
+        self._kept_as = space.dtype if is_image else None
 
     def restart(self, *, seed: Any) -> None:
         """Begin a new batch at the start of episodes; ``seed`` is what ``reset`` of the environment takes."""
@@ -101,8 +107,19 @@ class Collector:
 
     @property
     def can_go_on(self) -> bool:
-        """Whether episodes are under way that the next batch can continue; not after ``tracker.frozen()``."""
-        return self._rows is not None and self._generation == self.tracker.generation
+        """Whether episodes are under way that the next batch can continue.
+
+        Not after ``tracker.frozen()``, and not where all have been going on for so long, without a horizon, that
+        further steps of theirs have no weight in λ.
+        """
+        return self._rows is not None and self._generation == self.tracker.generation and not self._all_have_faded()
+
+    def _all_have_faded(self) -> bool:
+        batch, weighting = self.tracker.last_batch, self.tracker.weighting
+        if batch is None or weighting.horizon is not None:
+            return False
+        ages = (batch.starts + batch.lengths)[~(batch.terminated | batch.truncated)]
+        return len(ages) > 0 and weighting.share_after(int(ages.min())) < _NEGLIGIBLE
 
     def collect(self, policy: Actor, rng: np.random.Generator) -> Rollout:
         """Act until the batch is complete; ``restart`` comes first.
@@ -124,23 +141,31 @@ class Collector:
         rows: list[NDArray[Any]] = []
         actions: list[NDArray[Any]] = []
         finals: dict[tuple[int, int], tuple[NDArray[Any], bool]] = {}
-        is_complete = False
-        while not is_complete:
+        tracker, begun, stepped = self.tracker, self.tracker.iteration, self.tracker.timesteps
+        # Not by info["batch"]: layers above may use a dictionary again, or lose one.
+        while tracker.iteration == begun:
             if self._scalar_episode_is_over:
                 self._rows = self._as_rows(self.env.reset()[0])
                 self._scalar_episode_is_over = False
+                if tracker.iteration != begun:  # layers above had ended the last episode, for those below by this reset
+                    break
             if with_log_prob:
                 raw, self._log_probs = policy.sample_with_log_prob(self._rows, rng)
             else:
                 raw = policy.sample(self._rows, rng)
-            rows.append(self._rows)
+            rows.append(self._rows if self._kept_as is None else self._rows.astype(self._kept_as))
             actions.append(raw)
             observation, terminated, truncated, info = self._step(policy.to_env(raw))
             self._rows = self._as_rows(observation)
             for i in np.flatnonzero(terminated | truncated).tolist():
                 finals[len(rows) - 1, i] = (self._final_row(i, info), bool(terminated[i]))
             self._scalar_episode_is_over = self._vector is None and bool(terminated[0] or truncated[0])
-            is_complete = "batch" in info
+            stepped += self.num_envs
+            if tracker.timesteps != stepped:
+                raise InvalidSetting(
+                    f"One step of {self.env} is not one step of the TrackOccupancy in it: layers that repeat actions, "
+                    "skip frames or reset by themselves belong below it."
+                )
         assert self.tracker.last_report is not None
         return self._cut(np.array(rows), np.array(actions), finals, self.tracker.last_report)
 
@@ -187,10 +212,11 @@ class Collector:
         def join(columns: list[FloatArray]) -> FloatArray:
             return np.concatenate([columns[i] for i in ready]) if ready else np.zeros(0)
 
+        chosen = rows[calls, np.repeat(envs, lengths)]
         # Fragments stand for less than an episode each, by their share of the steps.
         share = len(ready) / report.episodes if report.whole_episodes else lengths.sum() / report.steps
         return Rollout(
-            rows=rows[calls, np.repeat(envs, lengths)],
+            rows=chosen if self._kept_as is None else chosen.astype(np.float64),
             actions=actions[calls, np.repeat(envs, lengths)],
             rewards=join(report.pseudo_rewards),
             weights=join(report.weights),

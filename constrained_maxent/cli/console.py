@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import signal
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -33,6 +34,17 @@ def number(value: float | None, digits: int = 4) -> str:
     if value is None or math.isnan(value):
         return ""
     return f"{value:z.{digits}f}" if abs(value) < _LARGEST or math.isinf(value) else f"{value:.{digits}e}"
+
+
+def exactly(value: float) -> str:
+    """A number as it was given: none of its digits is rounded away."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(float(value))
+
+
+def digits(limit: float) -> int:
+    """Decimals of a figure that is held against a limit: at least three of the limit's own."""
+    return 4 if limit == 0.0 else max(4, 2 - math.floor(math.log10(abs(limit))))
 
 
 def figures_table(title: str, first: str, *headings: str) -> Table:
@@ -87,7 +99,21 @@ def print_paths(*paths: Path) -> None:
 
 def objective_label(given: str | None) -> str:
     """What the objective is called: the functional that ``--objective`` names, or the entropy."""
-    return "entropy (nats)" if given is None else given
+    if given is not None and not given.lstrip().startswith("{"):
+        return given
+    return "entropy (nats)" if given is None else str(json.loads(given).get("kind", "objective"))
+
+
+def cells_in_words(cell_sizes: Mapping[str, Sequence[float]]) -> list[str]:
+    """Which cells the entropies of densities are those of, a line for each term."""
+    lines = []
+    for name, sizes in cell_sizes.items():
+        shown = " × ".join(f"{size:.3g}" for size in sizes[:12]) + (" × …" if len(sizes) > 12 else "")
+        lines.append(
+            f"{name}: the entropy of cells of {shown}, in the units of state and action. How small they are says what "
+            'a step of life is worth where episodes end early: --objective \'{"kind": "Entropy", "resolution": 0.01}\'.'
+        )
+    return lines
 
 
 @contextmanager

@@ -12,7 +12,16 @@ import tyro
 from numpy.typing import NDArray
 from rich.table import Column, Table
 
-from constrained_maxent.cli.console import console, figures_table, number, objective_label, print_paths, print_table
+from constrained_maxent.cli.console import (
+    console,
+    digits,
+    exactly,
+    figures_table,
+    number,
+    objective_label,
+    print_paths,
+    print_table,
+)
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.evaluation import ExactProblem
 from constrained_maxent.occupancy import Scale
@@ -72,8 +81,8 @@ class Solve:
             raise InvalidSetting(f"{self.problem.env_id} is not a lake with a map: leave out --figure.")
         best = problem.optimum()
         solutions = {"without constraints": problem.optimum(constrained=False), "with constraints": best}
-        solutions |= {f"penalized, β = {beta:g}": problem.optimum(beta=beta) for beta in self.betas}
-        title = f"{self.problem.env_id}, {problem.scale}, discount {problem.mdp.discount:g}"
+        solutions |= {f"penalized, β = {exactly(beta)}": problem.optimum(beta=beta) for beta in self.betas}
+        title = f"{self.problem.env_id}, {problem.scale}, discount {exactly(problem.mdp.discount)}"
         names = list(problem.constraints)
         headings = [
             objective_label(self.problem.objective),
@@ -84,9 +93,9 @@ class Solve:
         for label, solution in solutions.items():
             values = problem.values(solution.occupancy)
             table.add_row(
-                label,
+                label if solution.status == "optimal" else f"{label} ({solution.status})",
                 number(solution.value),
-                *(number(values[name]) for name in names),
+                *(number(values[name], digits(problem.constraints[name].limit)) for name in names),
                 *(number(solution.multipliers.get(name), 5) for name in names),
                 f"{max(solution.gap, 0.0):.1e}",
                 f"{solution.seconds:.2f}",
@@ -151,7 +160,7 @@ class Plan:
         (multiplier,) = problem.optimum().multipliers.values()
         planned = theory.plan(constants, self.epsilon, multiplier)
         figures = (Column(heading, justify="right") for heading in ("worst case", "practice"))
-        table = Table("", *figures, "meaning", title=f"{self.problem.env_id}, ε = {self.epsilon:g}")
+        table = Table("", *figures, "meaning", title=f"{self.problem.env_id}, ε = {exactly(self.epsilon)}")
         for row in planned.to_rows():
             table.add_row(row.symbol, f"{row.value:.4g}", PRACTICE.get(row.symbol, ""), row.meaning)
         print_table(table)

@@ -14,7 +14,9 @@ from rich.table import Table
 import constrained_maxent as cmx
 from constrained_maxent import runs
 from constrained_maxent.cli.console import (
+    cells_in_words,
     console,
+    digits,
     figures_table,
     number,
     objective_label,
@@ -80,11 +82,13 @@ class Certify:
         summary = folder.read_summary()
         with closing(runs.make_environment(env_id, settings)) as env:
             agent = runs.load_agent(folder, env)
-            problem = cmx.evaluation.exact_problem(env)
+            problem, reason = cmx.evaluation.exact_problem(env)
         if problem is None or not agent.is_tabular:
+            needed = "That takes a tabular policy, and an environment whose dynamics and costs are known."
+            raise InvalidRun(f"{folder.path} cannot be certified. {reason or needed}")
+        if (reason := runs.contradiction(folder)) is not None:
             raise InvalidRun(
-                f"{folder.path} cannot be certified: that takes a tabular policy, and an environment whose dynamics "
-                "and costs are known."
+                f"{folder.path} cannot be certified: the environment does something else than it publishes. {reason}"
             )
         found = problem.certify(agent.policy_table())
         folder.write_json(folder.summary_path, {**summary, "certificate": found.to_json()})
@@ -93,7 +97,7 @@ class Certify:
         table.add_row("optimum" + (", time-dependent" if found.is_time_dependent else ""), number(found.optimum))
         table.add_row("gap", number(found.gap))
         for name, violation in found.constraints.items():
-            table.add_row(f"{name} - limit", number(violation))
+            table.add_row(f"{name} - limit", number(violation, digits(problem.constraints[name].limit)))
             table.add_row(f"multiplier of {name}", number(found.multipliers[name]))
         table.add_row("(ε, ε)-optimal for ε =", number(found.epsilon))
         table.add_row("no policy is above", number(found.dual_bound))
@@ -163,11 +167,15 @@ def _several(paths: tuple[Path, ...], found: list[runs.RunEvaluation]) -> Table:
 
 
 def _notes(found: runs.RunEvaluation) -> list[str]:
-    """What the figures of states are measured in and by."""
+    """Why there are no exact values, if one might expect some; uniform actions, to compare; units and measures."""
+    figures = found.uniform.figures()
+    compared = (found.uniform.label, "mass of λ", "episode length (steps)", "state entropy (nats)")
+    uniform = ", ".join(f"{name} {number(figures[name].mean)}" for name in compared if name in figures)
     states = found.rollouts.states
+    notes = [] if found.no_exact is None else [f"{found.env_id}: no exact values. {found.no_exact}"]
+    notes += [f"{found.env_id}, uniform actions: {uniform}.", *cells_in_words(found.rollouts.cell_sizes)]
     if states is None:
-        return []
-    notes = []
+        return notes
     if states.units:
         notes.append(f"{found.env_id}: the state entropy is that of a density per {'·'.join(states.units)}.")
     if states.coverage is not None:

@@ -12,6 +12,7 @@ import tyro
 from constrained_maxent import runs
 from constrained_maxent.cli.console import (
     INTERRUPTED,
+    cells_in_words,
     console,
     figures_table,
     number,
@@ -99,28 +100,42 @@ class Train:
 def _print_result(result: runs.Result) -> None:
     summary = result.summary
     last = summary["estimate"]
-    alone = {"objective": last["objective_fresh"], "constraints": last["constraints_fresh"]}
+    alone = _alone(last)
     # A plug-in estimate of few episodes is low: an estimate that remembers is another figure.
     columns: dict[str, Mapping[str, Any]] = (
         {"last batch": alone} if alone.items() <= last.items() else {"estimate": last, "last batch": alone}
     )
+    lengths = {"last batch": last["episode_length"]}
     if summary["exact"] is not None:
         columns |= {"exact": summary["exact"], "uniform policy, exact": summary["uniform_policy"]}
+    elif (first := result.first_batch) is not None and summary["iterations"] > 1:
+        columns["first batch, nearly uniform"] = _alone(first)
+        lengths["first batch, nearly uniform"] = first["episode_length"]
     table = figures_table(f"{summary['env_id']}, {summary['iterations']} iterations, {summary['status']}", "", *columns)
     if summary["estimate"]["objective"] is not None:
         label = objective_label(summary["settings"]["objective"])
         table.add_row(label, *(number(values["objective"]) for values in columns.values()))
+        table.add_row("mass of λ", *(number(values["mass"]) for values in columns.values()))
+    table.add_row("episode length (steps)", *(number(lengths.get(name), 1) for name in columns))
     for name in summary["estimate"]["constraints"]:
         table.add_row(f"{name} - limit", *(number(values["constraints"][name]) for values in columns.values()))
     if result.certificate is not None:
         found = result.certificate
         table.add_section()
-        table.add_row("optimum" + (" (time-dependent)" if found.is_time_dependent else ""), "", number(found.optimum))
-        table.add_row("(ε, ε)-optimal for ε =", "", number(found.epsilon))
+        optimum = "optimum" + (" (time-dependent)" if found.is_time_dependent else "")
+        for row, value in ((optimum, found.optimum), ("(ε, ε)-optimal for ε =", found.epsilon)):
+            table.add_row(row, *(number(value) if name == "exact" else "" for name in columns))
     print_table(table)
     for sentence in result.limits:
         say(sentence)
+    for line in cells_in_words(summary["cell_sizes"]):
+        say(line)
     if result.lacks_cost:
         say("No info['cost']: trained without a constraint; name the key with --cost.")
     if result.no_certificate is not None:
         say(f"No certificate. {result.no_certificate}")
+
+
+def _alone(batch: Mapping[str, Any]) -> dict[str, Any]:
+    """What a batch is worth alone, without what λ̂ remembers."""
+    return {name: batch[f"{name}_fresh"] for name in ("objective", "constraints", "mass")}

@@ -12,6 +12,7 @@ from constrained_maxent.evaluation.statistics import (
     bootstrap_ratio,
     over_seeds,
 )
+from constrained_maxent.evaluation.uniform import UniformActions
 
 __all__ = [
     "QUICK_VARIABLES",
@@ -26,6 +27,7 @@ __all__ = [
     "RolloutEvaluation",
     "StateEvaluation",
     "StateMeasures",
+    "UniformActions",
     "bootstrap_mean",
     "bootstrap_ratio",
     "describe_training",

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike
 
-from constrained_maxent.errors import InvalidMDP, MissingCost
+from constrained_maxent.errors import InvalidMDP, MissingCost, UnknownProcess
 from constrained_maxent.functionals import Functional
 from constrained_maxent.occupancy import Scale
+from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.oracle import Certificate, MixturePolicy, Solution, TabularMDP
 from constrained_maxent.oracle.mixtures import members
+from constrained_maxent.oracle.published import published, publishes
 from constrained_maxent.penalties import Quadratic
 from constrained_maxent.spaces import Environment
 from constrained_maxent.types import FloatArray
@@ -49,29 +51,49 @@ class ExactProblem:
         scale: of the occupancy.
         objective: without smoothing.
         constraints: functionals of the table λ(s, a), with their limits, without smoothing.
+        cost_tables: of the keys of ``info`` that objective and constraints observe, ``(n_states, n_actions)`` each:
+            what steps can be held against.
     """
 
     mdp: TabularMDP
     scale: Scale
     objective: Functional | None
     constraints: Mapping[str, Functional]
+    cost_tables: Mapping[str, FloatArray] = field(default_factory=dict)
 
     @classmethod
     def from_env(cls, env: Environment) -> ExactProblem:
         """Read the problem off a stack of wrappers around an environment that publishes its dynamics.
 
+        The values hold for the process that is stepped, or there are none. Dynamics that are known otherwise make
+        ``ExactProblem(mdp, scale, objective, constraints)``, with functionals of tables.
+
         Raises:
             InvalidMDP: the environment does not publish them.
-            MissingCost: a cost is reported step by step only, so its table is unknown.
+            UnknownProcess: what is stepped need not be what is published: see ``TabularMDP.from_env``; or a time limit
+                above ``TrackOccupancy`` ends episodes before its horizon, or numbers of states or actions disagree.
+            MissingCost: a cost is reported step by step only, so its table is unknown; or a wrapper changes the reward.
             MissingTracker: no ``TrackOccupancy`` in the stack.
         """
         tracker = find_tracker(env)
-        weighting, bare = tracker.weighting, with_dynamics(env)
-        mdp = TabularMDP.from_env(bare, discount=weighting.discount, horizon=weighting.horizon)
-        tables = getattr(bare.unwrapped, "cost_tables", {})
+        weighting = tracker.weighting
+        mdp = TabularMDP.from_env(env, discount=weighting.discount, horizon=weighting.horizon)
+        if mdp.elements is None:
+            raise UnknownProcess(
+                f"P has {mdp.n_states} states and {mdp.n_actions} actions, and the spaces have other numbers of "
+                "elements or are not finite: which state is which observation is not known."
+            )
+        limit = find_horizon(env)
+        if limit is not None and (weighting.horizon is None or limit < weighting.horizon):
+            raise UnknownProcess(
+                f"A time limit ends episodes after {limit} steps, and the occupancy is one of horizon "
+                f"{weighting.horizon}: put TimeLimit below TrackOccupancy, or give it horizon={limit}."
+            )
+        reported = _alike([getattr(bare, "cost_tables", {}) for bare in published(env).copies])
+        tables = {name: mdp.table_of(source, reported) for name, source in tracker.sources.items()}
 
         def exactly(functional: Functional) -> Functional:
-            return functional.tabulated(lambda name: mdp.table_of(tracker.sources[name], tables)).exact()
+            return functional.tabulated(tables.__getitem__).exact()
 
         problem = tracker.problem
         return cls(
@@ -79,6 +101,7 @@ class ExactProblem:
             weighting.scale,
             None if problem.objective is None else exactly(problem.objective),
             {name: exactly(constraint.functional) for name, constraint in problem.constraints.items()},
+            {name: tables[name] for name, source in tracker.sources.items() if isinstance(source, str)},
         )
 
     def evaluate(self, policy: ArrayLike | MixturePolicy) -> ExactEvaluation:
@@ -136,15 +159,21 @@ class ExactProblem:
         return pairs * (self.mdp.horizon or 1)
 
 
-def with_dynamics(env: Environment) -> Environment:
-    """The environment that publishes ``P``: a sub-environment, where the vector environment only manages them."""
-    bare = env.unwrapped
-    return bare.envs[0] if isinstance(bare, gym.vector.SyncVectorEnv) else env
-
-
-def exact_problem(env: Environment) -> ExactProblem | None:
-    """``ExactProblem.from_env``, or ``None`` where the environment or a cost is not known exactly."""
+def exact_problem(env: Environment) -> tuple[ExactProblem | None, str | None]:
+    """``ExactProblem.from_env``, or ``None`` and why; without a reason where no dynamics are published at all."""
     try:
-        return ExactProblem.from_env(env)
-    except (InvalidMDP, MissingCost):
-        return None
+        return ExactProblem.from_env(env), None
+    except (InvalidMDP, MissingCost) as error:
+        return None, str(error) if publishes(env) else None
+
+
+def _alike(tables: list[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The cost tables of all copies."""
+    first = tables[0]
+    for i, other in enumerate(tables):
+        if first.keys() != other.keys() or any(not np.array_equal(first[name], other[name]) for name in first):
+            raise UnknownProcess(
+                f"The cost_tables of sub-environment {i} are not those of sub-environment 0: what is stepped is a "
+                "mixture of several processes, and no single one."
+            )
+    return first

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import gymnasium as gym
 import numpy as np
 
 from constrained_maxent.agents.rollouts import Actor, Collector
-from constrained_maxent.errors import InvalidSetting, UnsupportedPolicy
+from constrained_maxent.errors import ContradictedDynamics, InvalidSetting, UnsupportedPolicy
+from constrained_maxent.evaluation.exact import exact_problem
 from constrained_maxent.evaluation.limits import LimitVerdict, verdicts
 from constrained_maxent.evaluation.state_measures import StateEvaluation, StateMeasures, evaluate_states, measures_of
 from constrained_maxent.evaluation.statistics import (
@@ -20,10 +22,11 @@ from constrained_maxent.evaluation.statistics import (
     cost_statistics,
     estimate_of,
 )
+from constrained_maxent.evaluation.witness import Witness
 from constrained_maxent.seeds import EVALUATION, derived_reset_seed
 from constrained_maxent.spaces import Environment, require_own_spaces, single_spaces
 from constrained_maxent.tracker import NEW_BATCH, Tracker, find_tracker
-from constrained_maxent.types import Batch, Trajectory, check_count, check_seed
+from constrained_maxent.types import Batch, FloatArray, Trajectory, check_count, check_seed
 from constrained_maxent.wrappers.layers import STATE_SPACE
 
 
@@ -37,24 +40,34 @@ class RolloutEvaluation:
         constraints: R by name, with an interval where it is an expectation under λ: see :func:`estimate_of`.
         limits: whether each is kept, in words.
         length: of the episodes [steps].
+        mass: of λ, a mean over episodes: 1 at scale ``normalized`` where all last the whole horizon. The entropy of
+            densities says little without it.
         costs: of each recorded cost, by the key of ``info`` or, of a function, ``<constraint>()``.
         states: in continuous spaces: entropy, coverage, events.
         n_episodes: how many there were.
         label: what tables call the objective.
+        contradiction: what in the episodes the published dynamics and costs, or the policy's own table, do not
+            explain, where the environment is finite and publishes them: exact values are then of another process.
+        cell_sizes: of the cells whose entropies they are, by term, of densities with a ``resolution``: those of the
+            training, or of these episodes where there was none.
     """
 
     objective: Estimate | None
     constraints: Mapping[str, Estimate]
     limits: tuple[LimitVerdict, ...]
     length: Estimate
+    mass: Estimate
     costs: Mapping[str, CostStatistics]
     states: StateEvaluation | None
     n_episodes: int
     label: str
+    cell_sizes: Mapping[str, tuple[float, ...]]
+    contradiction: str | None = None
 
     def figures(self) -> dict[str, Estimate]:
         """Everything measured, by the names that tables have."""
         figures = {} if self.objective is None else {self.label: self.objective}
+        figures |= {"mass of λ": self.mass, "episode length (steps)": self.length}
         figures |= {constraint_figure(name): estimate for name, estimate in self.constraints.items()}
         for name, cost in self.costs.items():
             figures[f"{name}, mean per step"] = cost.mean
@@ -62,7 +75,7 @@ class RolloutEvaluation:
             figures[f"{name}, share of episodes above 0"] = cost.violated
         if self.states is not None:
             figures |= self.states.figures()
-        return figures | {"episode length (steps)": self.length}
+        return figures
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, by the names of the attributes."""
@@ -85,6 +98,18 @@ class Predictor(Protocol):
         """Actions for one observation or, in a vector environment, for a batch of them; and what is ignored here."""
 
 
+@runtime_checkable
+class HasTable(Protocol):
+    """An agent whose policy may be a table, as that of ``PGP``."""
+
+    @property
+    def is_tabular(self) -> bool:
+        """Whether it is one."""
+
+    def policy_table(self) -> FloatArray:
+        """π(a|s), ``(n_states, n_actions)``."""
+
+
 def evaluate_rollouts(
     env: Environment, agent: Predictor, *, n_episodes: int, seed: int, measures: StateMeasures | None = None
 ) -> RolloutEvaluation:
@@ -100,6 +125,9 @@ def evaluate_rollouts(
         n_episodes: at least so many episodes, in whole batches.
         seed: of environment, draws and intervals, and of the actions of ``PGP``; other agents draw theirs as they do.
         measures: what to measure of continuous states; by default what ``STATE_MEASURES`` has for the environment's id.
+
+    Where the environment publishes its dynamics, the episodes are held against them, and the warning
+    ``ContradictedDynamics`` says what does not agree.
 
     Raises:
         InvalidSetting: fewer than one episode, a negative seed, batches of steps, nothing that can predict, or measures
@@ -122,7 +150,7 @@ def evaluate_rollouts(
     # Memory and buffer would mix in the occupancy of training.
     estimator = tracker.estimator.fresh().bind(state_space, action_space).fit(batch)
     measure, points = estimator.measure(), estimator.points_of(batch)
-    problem = tracker.problem
+    problem = tracker.problem.resolved(measure, tracker.estimator.periodic)
     states = None
     if isinstance(state_space, gym.spaces.Box):
         if measures is None:
@@ -131,6 +159,14 @@ def evaluate_rollouts(
     elif measures is not None:
         raise InvalidSetting(f"measures= are those of continuous states; observations here are {observation_space}.")
     objective = problem.objective
+    contradiction = _contradiction(env, agent, batch)
+    if contradiction is not None:
+        warnings.warn(
+            f"{contradiction} Exact values and certificates are of the dynamics that the environment publishes, and it "
+            "does something else.",
+            ContradictedDynamics,
+            stacklevel=2,
+        )
     constraints = {
         name: estimate_of(constraint.functional, measure, batch, points, seed=seed)
         for name, constraint in problem.constraints.items()
@@ -140,11 +176,25 @@ def evaluate_rollouts(
         constraints=constraints,
         limits=verdicts(problem.constraints, constraints, n_episodes=len(batch)),
         length=bootstrap_mean(batch.lengths, seed=seed),
+        mass=bootstrap_mean([part.sum() for part in batch.split(batch.weights)], seed=seed),
         costs={name: cost_statistics(batch, name, seed=seed) for name in sorted(batch.costs)},
         states=states,
         n_episodes=len(batch),
         label="objective" if objective is None else objective.label,
+        contradiction=contradiction,
+        cell_sizes=problem.cell_sizes,
     )
+
+
+def _contradiction(env: Environment, agent: Predictor, batch: Batch) -> str | None:
+    """What the published process does not explain of the episodes, or of the policy of an agent with a table."""
+    exact, _ = exact_problem(env)
+    if exact is None:
+        return None
+    witness = Witness(exact)
+    witness.see(batch)
+    table = agent.policy_table() if isinstance(agent, HasTable) and agent.is_tabular else None
+    return witness.contradiction(table)
 
 
 def _roll_out(env: Environment, tracker: Tracker, agent: Predictor, n_episodes: int, seed: int) -> list[Trajectory]:
@@ -171,11 +221,11 @@ def _roll_out(env: Environment, tracker: Tracker, agent: Predictor, n_episodes: 
 
 def _predict_batch(env: Environment, tracker: Tracker, agent: Predictor, *, seed: Any) -> None:
     """Act until a batch is complete."""
-    observation, info = env.reset(seed=seed, options={NEW_BATCH: True})
-    is_scalar = isinstance(env, gym.Env)
+    observation, _ = env.reset(seed=seed, options={NEW_BATCH: True})
+    is_scalar, begun = isinstance(env, gym.Env), tracker.iteration
     with tracker.acting(log_prob=getattr(agent, "log_prob", None)):
-        while "batch" not in info:
+        while tracker.iteration == begun:
             action, _ = agent.predict(observation, deterministic=False)
-            observation, _, terminated, truncated, info = env.step(action)
-            if is_scalar and (terminated or truncated) and "batch" not in info:
-                observation, _ = env.reset()
+            observation, _, terminated, truncated, _ = env.step(action)
+            if is_scalar and (terminated or truncated) and tracker.iteration == begun:
+                observation, _ = env.reset()  # for layers below, this may be what ends the episode, and the batch

@@ -64,6 +64,9 @@ class Functional(ABC):
     ``charges``         how the derivative follows what is recorded    functionals of recorded quantities
     ``tabulated``       F with tables for what is recorded             exact values of functions of steps
     ``periodic``        the angles of a reference                      a check against those of the estimator
+    ``sees_places``     whether it looks at observations               what is stored of pictures
+    ``resolved``        F with what its first estimate settles         shares of the first batch's spread
+    ``rewards_ends``    whether F pays for the end of episodes         a warning
     =================== ============================================== =========================================
 
     ``F + G``, ``F - G``, ``-F`` and ``2.0 * F`` are functionals too, which can do what all their parts can do.
@@ -129,6 +132,11 @@ class Functional(ABC):
         """The coordinates of a reference's states that are angles; ``None`` without such a reference."""
         return None
 
+    @property
+    def sees_places(self) -> bool:
+        """Whether value or derivative look at ``points.observations``; if none does, pictures need not be stored."""
+        return True
+
     def exact(self) -> Functional:
         """This functional without smoothing; by default it has none."""
         return self
@@ -156,6 +164,43 @@ class Functional(ABC):
     def tabulated(self, table_of: Callable[[str], FloatArray]) -> Functional:
         """This functional with a table ``(n_states, n_actions)``, by name, in place of each recorded quantity."""
         return self
+
+    def resolved(self, measure: Measure, periodic: Sequence[int] = ()) -> Functional:
+        """This functional with what the first estimate of a run settles; by default nothing is.
+
+        Args:
+            measure: λ̂ of the first fit.
+            periodic: coordinates of its states that are angles in radians.
+        """
+        return self
+
+    def state_dict(self) -> dict[str, Any]:
+        """What ``resolved`` has settled, as plain data; empty if nothing."""
+        return {}
+
+    def with_state(self, state: Mapping[str, Any]) -> Functional:
+        """This functional as ``state_dict`` described it.
+
+        Raises:
+            InvalidSetting: it describes another one.
+        """
+        if state:
+            raise InvalidSetting(f"{type(self).__name__} has nothing that a first batch settles")
+        return self
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there is nothing left for ``resolved`` to settle."""
+        return True
+
+    @property
+    def cell_sizes(self) -> tuple[float, ...] | None:
+        """Sizes of the cells whose entropy it is, where λ is a density; ``None`` without, or before they are known."""
+        return None
+
+    def rewards_ends(self, measure: Measure) -> float | None:
+        """The entropy [nats] of λ̂, made a probability, if that is negative, so that every step of life lowers F."""
+        return None
 
     def engine_terms(self, n_states: int, n_actions: int) -> Sequence[EngineTerm]:
         """F on a finite space as a sum of terms that the engine can compile.
@@ -259,7 +304,7 @@ class Combination(Functional):
                 raise InvalidSetting(f"The factor {weight!r} of {type(part).__name__} must be a finite number.")
             if part.limit != 0.0:
                 raise InvalidSetting(
-                    f"limit={part.limit:g} of {type(part).__name__}: the limit belongs to the constraint, not to parts "
+                    f"limit={part.limit!r} of {type(part).__name__}: the limit belongs to the constraint, not to parts "
                     "of a sum. Give it to the wrapper, ConvexConstraint(env, F + G, limit=...), or to "
                     "(F + G).with_limit(...)."
                 )
@@ -317,6 +362,27 @@ class Combination(Functional):
                 total[name] = total.get(name, 0.0) + weight * charge
         return total
 
+    def resolved(self, measure: Measure, periodic: Sequence[int] = ()) -> Functional:
+        return self._of(part.resolved(measure, periodic) for _, part in self.parts)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {str(i): state for i, (_, part) in enumerate(self.parts) if (state := part.state_dict())}
+
+    def with_state(self, state: Mapping[str, Any]) -> Functional:
+        return self._of(part.with_state(state.get(str(i), {})) for i, (_, part) in enumerate(self.parts))
+
+    @property
+    def is_settled(self) -> bool:
+        return all(part.is_settled for _, part in self.parts)
+
+    @property
+    def cell_sizes(self) -> tuple[float, ...] | None:
+        return next((sizes for _, part in self.parts if (sizes := part.cell_sizes) is not None), None)
+
+    def rewards_ends(self, measure: Measure) -> float | None:
+        found = (part.rewards_ends(measure) for weight, part in self.parts if weight > 0.0)
+        return next((entropy for entropy in found if entropy is not None), None)
+
     def tabulated(self, table_of: Callable[[str], FloatArray]) -> Functional:
         return self._of(part.tabulated(table_of) for _, part in self.parts)
 
@@ -331,6 +397,10 @@ class Combination(Functional):
     def curvature(self) -> Curvature:
         curved = {scaled_curvature(part.curvature, weight) for weight, part in self.parts} - {"affine"}
         return "unknown" if len(curved) > 1 else next(iter(curved), "affine")
+
+    @property
+    def sees_places(self) -> bool:
+        return any(part.sees_places for _, part in self.parts)
 
     def support(self, n_states: int, n_actions: int) -> NDArray[np.bool_]:
         support = super().support(n_states, n_actions)

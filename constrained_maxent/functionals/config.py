@@ -31,7 +31,11 @@ def functional_config(functional: Functional) -> Functional | dict[str, Any]:
             value = [[weight, functional_config(part)] for weight, part in value]
             is_plain = all(isinstance(part, dict) for _, part in value)
         else:
-            is_plain = type(value) in (str, int, float, type(None))
+            # JSON has no tuples: a spec must equal itself after a round trip.
+            value = list(value) if isinstance(value, tuple) else value
+            is_plain = all(
+                type(part) in (str, int, float, type(None)) for part in (value if type(value) is list else [value])
+            )
         if not is_plain:
             return functional
         arguments[entry.name] = value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedSpace
 from constrained_maxent.functionals.convex import ConicOccupancy, Curvature, Majorant
-from constrained_maxent.functionals.entropy import Smoothed
+from constrained_maxent.functionals.entropy import LARGEST, SMALLEST, Smoothed
 from constrained_maxent.functionals.tables import check_table, frozen_table, table_at
 from constrained_maxent.functionals.terms import EngineTerm
 from constrained_maxent.types import FloatArray, Measure, Points
@@ -63,10 +64,21 @@ class KLDivergence(Smoothed):
             return density
         return table_at(self.table, points)
 
+    def _log_reference_at(self, points: Points) -> FloatArray:
+        """Log(λ_ref + σ), from its logarithm where float64 does not hold λ_ref, if the reference tells it."""
+        reference, sigma = self._reference_at(points), self.sigma(of_cells=points.are_cells)
+        with np.errstate(divide="ignore"):
+            log_smoothed: FloatArray = np.log(reference + sigma)
+        tells: Callable[[Points], FloatArray] | None = getattr(self.reference, "log_density", None)
+        if tells is None or not (is_lost := (reference < SMALLEST) | (reference > LARGEST)).any():
+            return log_smoothed
+        logs = tells(points)
+        kept = logs if self.smoothing is None or sigma == 0.0 else np.logaddexp(logs, math.log(sigma))
+        return np.where(is_lost, kept, log_smoothed)
+
     def _log_ratio(self, points: Points) -> FloatArray:
-        sigma = self.sigma(of_cells=points.are_cells)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.log(self.density(points) + sigma) - np.log(self._reference_at(points) + sigma)
+        with np.errstate(invalid="ignore"):
+            ratio = self.log_smoothed(points)[0] - self._log_reference_at(points)
         # 0/0 with sigma = 0: such a cell adds nothing to the value.
         return np.where(np.isnan(ratio), 0.0, ratio)
 
@@ -76,10 +88,7 @@ class KLDivergence(Smoothed):
         return float(np.sum(measure.weights * log_ratio))
 
     def derivative(self, measure: Measure, points: Points) -> FloatArray:
-        density = self.density(points)
-        smoothed = density + self.sigma(of_cells=points.are_cells)
-        share = np.divide(density, smoothed, out=np.ones_like(smoothed), where=smoothed > 0.0)
-        return self._log_ratio(points) + share
+        return self._log_ratio(points) + self.log_smoothed(points)[1]
 
     @property
     def table(self) -> FloatArray:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 from scipy.special import xlogy
@@ -29,6 +30,12 @@ DENSITY_SMOOTHING = 1e-300
 """Usual σ where λ is a density. How large that is depends on units, so that σ may only keep logarithms finite: where λ
 underflows, they are 690 nats."""
 
+SMALLEST, LARGEST = 1e-285, 1e300
+"""Densities beyond these are read from their logarithms."""
+
+Resolution = float | Sequence[float]
+"""The size of a cell: of each coordinate, or one share of the standard deviations of the first batch."""
+
 
 @dataclass(frozen=True, eq=False)
 class Smoothed(Functional):
@@ -47,6 +54,30 @@ class Smoothed(Functional):
 
     def density(self, points: Points) -> FloatArray:
         return points.density if self.over == "state-action" else points.state_density
+
+    def logs(self, points: Points) -> FloatArray | None:
+        """Log λ where float64 does not hold λ itself at some of the points."""
+        return points.log_density if self.over == "state-action" else points.log_state_density
+
+    def log_smoothed(self, points: Points, log_volume: float = 0.0) -> tuple[FloatArray, FloatArray]:
+        """Log(λ v + σ) for cells of volume v, and λ v / (λ v + σ), also where float64 does not hold λ."""
+        mass, known, sigma = self.density(points), self.logs(points), self.sigma(of_cells=points.are_cells)
+        logs = known
+        if log_volume != 0.0:
+            with np.errstate(divide="ignore", over="ignore"):
+                logs = (np.log(mass) if known is None else known) + log_volume
+                mass = np.exp(logs)
+        smoothed = mass + sigma
+        with np.errstate(divide="ignore"):
+            log_smoothed = np.log(smoothed)
+        share = np.divide(mass, smoothed, out=np.ones_like(smoothed), where=smoothed > 0.0)
+        if logs is None or not (is_lost := (mass < SMALLEST) | (mass > LARGEST)).any():
+            return log_smoothed, share
+        # The usual σ of densities only keeps logarithms finite, and those that are known are.
+        is_free = (self.smoothing is None and known is not None) or sigma == 0.0
+        kept = logs if is_free else np.logaddexp(logs, math.log(sigma))
+        rest = np.exp(np.minimum(logs - kept, 0.0)) if not is_free else np.ones_like(share)
+        return np.where(is_lost, kept, log_smoothed), np.where(is_lost, rest, share)
 
     def sigma(self, *, of_cells: bool) -> float:
         """σ as given, or what is usual for masses of cells or for densities."""
@@ -74,41 +105,175 @@ class Entropy(Smoothed):
     σ times the number of cells; ``smoothing=0`` is the entropy itself, for exact occupancies. Of a density, in
     continuous spaces, σ cuts off all rewards above :math:`-\log\sigma`, whatever the units of the state.
 
+    The entropy of a density depends on the units of the state, by a constant where λ has mass 1. Where episodes end
+    early the mass is m < 1, and :math:`H(\lambda) = m\,(H(d) - \log m)`: the units then say what a step of life is
+    worth. ``resolution`` says it instead: with cells of volume v, as small as what is told apart,
+
+    .. math:: H(\lambda) = -\int \lambda\,\log(\lambda\,v + \sigma),
+
+    as in finite spaces, where a step is worth about log(1/share) for each coordinate.
+
     Args:
         over: ``"state-action"``, or ``"state"`` for the entropy of the state marginal :math:`d(s)=\sum_a\lambda(s,a)`.
-        smoothing: σ ≥ 0, in units of λ; usual: 1e-6 for masses of cells, and 1e-300 for densities.
+        smoothing: σ ≥ 0, in units of λ, or with ``resolution`` in masses of its cells; usual: 1e-6 for masses of cells
+            in finite spaces, and 1e-300 for densities.
+        resolution: for densities: the size of a cell in each coordinate of the state and then, over
+            ``"state-action"``, of the action, in their units; actions that are not in a ``Box`` have none. Or one
+            number, a share of the standard deviations of states and actions in the first batch, weighted as λ, of an
+            angle about its mean direction; a coordinate that is constant there counts as if its deviation were 1.
+
+    Raises:
+        InvalidSetting: unknown ``over``, a negative smoothing, or sizes that are not positive numbers; on evaluation
+            sizes for a finite space, or of another number of coordinates.
 
     >>> round(Entropy(smoothing=0.0)([[0.5, 0.0], [0.25, 0.25]]), 4)  # 1.5 log 2
     1.0397
     """
 
+    resolution: Resolution | None = None
+    sizes: tuple[float, ...] | None = field(init=False, default=None)
+    """Size of a cell in each coordinate, where it is known: with a share, from the first batch on."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given = self.resolution
+        if given is None:
+            return
+        is_share = is_number(given)
+        numbers: Any = [given] if is_share else given
+        if (
+            not isinstance(numbers, Sequence | np.ndarray)
+            or isinstance(numbers, str)
+            or not len(numbers)
+            or not all(is_number(size) and 0.0 < size < np.inf for size in numbers)
+        ):
+            raise InvalidSetting(
+                f"resolution={given!r} must be the size of a cell in each coordinate, positive numbers, or one number: "
+                "a share of the standard deviations of the first batch, such as 0.01."
+            )
+        plain = tuple(float(size) for size in numbers)
+        object.__setattr__(self, "resolution", plain[0] if is_share else plain)
+        object.__setattr__(self, "sizes", None if is_share else plain)
+
+    def with_sizes(self, sizes: Sequence[float] | None) -> Self:
+        """The same entropy with cells of these sizes; ``None``: not known yet."""
+        changed = copy.copy(self)
+        object.__setattr__(changed, "sizes", None if sizes is None else tuple(float(size) for size in sizes))
+        return changed
+
+    def exact(self) -> Functional:
+        return replace(self, smoothing=0.0).with_sizes(self.sizes)
+
+    def check(self, n_states: int, n_actions: int) -> None:
+        self._require_no_cells_of_its_own()
+
+    def _require_no_cells_of_its_own(self) -> None:
+        if self.resolution is not None:
+            raise InvalidSetting(
+                f"resolution={self.resolution!r} is for densities: the cells of a finite space have their size already."
+            )
+
+    def resolved(self, measure: Measure, periodic: Sequence[int] = ()) -> Self:
+        if not isinstance(self.resolution, float) or self.sizes is not None:
+            self._log_volume(measure.points)  # names sizes that do not fit
+            return self
+        states, actions = _coordinates(measure.points)
+        spread = _spread(states, measure.weights, periodic)
+        if actions is not None and self.over == "state-action":
+            spread = np.concatenate((spread, _spread(actions, measure.weights, ())))
+        return self.with_sizes((self.resolution * spread).tolist())
+
+    def state_dict(self) -> dict[str, Any]:
+        is_share = is_number(self.resolution) and self.sizes is not None
+        return {"share": self.resolution, "sizes": list(self.sizes or ())} if is_share else {}
+
+    def with_state(self, state: Mapping[str, Any]) -> Functional:
+        if not state:
+            return self.with_sizes(None) if is_number(self.resolution) else self
+        if state["share"] != self.resolution:
+            raise InvalidSetting(
+                f"it has cells of {state['share']:g} standard deviations, here is resolution={self.resolution!r}"
+            )
+        return self.with_sizes(state["sizes"])
+
+    @property
+    def is_settled(self) -> bool:
+        return self.resolution is None or self.sizes is not None
+
+    @property
+    def cell_sizes(self) -> tuple[float, ...] | None:
+        return self.sizes
+
+    def rewards_ends(self, measure: Measure) -> float | None:
+        mass = float(measure.weights.sum())
+        if measure.points.are_cells or not mass > 0.0:
+            return None
+        entropy = self.value(measure) / mass + math.log(mass)
+        return entropy if entropy < 0.0 else None
+
+    def _log_volume(self, points: Points) -> float:
+        """Logarithm of a cell's volume, 0 without cells."""
+        if self.resolution is None:
+            return 0.0
+        if points.are_cells:
+            self._require_no_cells_of_its_own()
+        if self.sizes is None:
+            raise InvalidSetting(
+                f"resolution={self.resolution!r} is a share of the standard deviations of a first batch, and there was "
+                "none yet: resolved(measure) says them, or give the size of a cell in each coordinate."
+            )
+        states, actions = _coordinates(points)
+        n_states = states.shape[1]
+        n_actions = actions.shape[1] if actions is not None and self.over == "state-action" else 0
+        needed = n_states + (n_actions if points.is_over_actions else 0)
+        if len(self.sizes) not in (needed, n_states + n_actions):
+            also = f" and {n_actions} of the action" if needed > n_states else ""
+            raise InvalidSetting(
+                f"resolution= has {len(self.sizes)} sizes, here are {n_states} coordinates of the state{also}: give "
+                "one size for each."
+            )
+        return sum(math.log(size) for size in self.sizes[:needed])
+
+    def _is_plain(self, points: Points) -> bool:
+        return self.resolution is None and self.logs(points) is None
+
     def value(self, measure: Measure) -> float:
         points = measure.points
-        # xlogy(w, 0) = 0 where w = 0; with sigma = 0 an unvisited cell adds nothing, as it should.
-        return -float(np.sum(xlogy(measure.weights, self.density(points) + self.sigma(of_cells=points.are_cells))))
+        if self._is_plain(points):
+            # xlogy(w, 0) = 0 where w = 0; with sigma = 0 an unvisited cell adds nothing, as it should.
+            return -float(np.sum(xlogy(measure.weights, self.density(points) + self.sigma(of_cells=points.are_cells))))
+        log_smoothed, _ = self.log_smoothed(points, self._log_volume(points))
+        return -float(np.sum(measure.weights * np.where(measure.weights > 0.0, log_smoothed, 0.0)))
 
     def derivative(self, measure: Measure, points: Points) -> FloatArray:
         density, sigma = self.density(points), self.sigma(of_cells=points.are_cells)
-        smoothed = density + sigma
-        if sigma > 0.0:
+        if sigma > 0.0 and self._is_plain(points):
+            smoothed = density + sigma
             smooth: FloatArray = -np.log(smoothed) - density / smoothed
             return smooth
-        with np.errstate(divide="ignore", invalid="ignore"):
-            # At an empty cell: the derivative of -x log x at 0 is +inf.
-            share = np.where(smoothed > 0.0, density / smoothed, 1.0)
-            return -np.log(smoothed) - share
+        # At an empty cell without smoothing: the derivative of -x log x at 0 is +inf.
+        log_smoothed, share = self.log_smoothed(points, self._log_volume(points))
+        return -log_smoothed - share
 
     def integrand(self, measure: Measure, points: Points) -> FloatArray:
-        smoothed = self.density(points) + self.sigma(of_cells=points.are_cells)
-        f: FloatArray = -xlogy(np.sign(smoothed), smoothed)  # 0 in empty cells without smoothing
-        return f
+        if self._is_plain(points):
+            smoothed = self.density(points) + self.sigma(of_cells=points.are_cells)
+            f: FloatArray = -xlogy(np.sign(smoothed), smoothed)  # 0 in empty cells without smoothing
+            return f
+        log_smoothed, _ = self.log_smoothed(points, self._log_volume(points))
+        return -np.where(np.isneginf(log_smoothed), 0.0, log_smoothed)
 
     def engine_terms(self, n_states: int, n_actions: int) -> Sequence[EngineTerm]:
+        self._require_no_cells_of_its_own()
         return [EngineTerm(kind="entropy", smoothing=self.sigma(of_cells=True), over_states=self.over == "state")]
 
     @property
     def label(self) -> str:
         return "entropy (nats)"
+
+    @property
+    def sees_places(self) -> bool:
+        return False
 
     @property
     def curvature(self) -> Curvature:
@@ -117,10 +282,37 @@ class Entropy(Smoothed):
     def conic(self, occupancy: ConicOccupancy) -> cp.Expression:
         import cvxpy as cp
 
+        self._require_no_cells_of_its_own()
         density = occupancy.scaled if self.over == "state-action" else occupancy.by_state @ occupancy.scaled
         # -u x log(u x) = u (-x log x) - u log u · x
         return occupancy.unit * cp.sum(cp.entr(density) - math.log(occupancy.unit) * density)
 
     def majorant(self, factor: float, occupancy: FloatArray, subgradients: Mapping[int, FloatArray]) -> Majorant:
+        self._require_no_cells_of_its_own()
         temperatures = (0.0, factor) if self.over == "state" else (factor, 0.0)
         return Majorant(0.0, np.zeros(occupancy.shape), *temperatures)
+
+
+def _coordinates(points: Points) -> tuple[FloatArray, FloatArray | None]:
+    """States ``(n, n_states)`` of a density's points, and actions ``(n, n_actions)`` where they are real numbers."""
+    states, actions = points.observations if points.states is None else points.states, points.actions
+    if states is None:
+        raise InvalidSetting("resolution= needs points that say their states, as those of densities do.")
+    n = len(states)
+    if actions is None or np.asarray(actions).dtype.kind != "f":
+        return np.asarray(states, dtype=np.float64).reshape(n, -1), None
+    return np.asarray(states, dtype=np.float64).reshape(n, -1), np.asarray(actions, dtype=np.float64).reshape(n, -1)
+
+
+def _spread(rows: FloatArray, weights: FloatArray, angles: Sequence[int]) -> FloatArray:
+    """Standard deviations of weighted rows, of angles about their mean direction; 1 where they are constant."""
+    share = weights / weights.sum() if weights.sum() > 0.0 else np.full(len(rows), 1.0 / len(rows))
+    center = share @ rows
+    difference = rows - center
+    for angle in angles:
+        turned = np.exp(1j * rows[:, angle])
+        difference[:, angle] = np.angle(turned * np.conj(share @ turned))
+    difference -= share @ difference
+    spread = np.sqrt(share @ difference**2)
+    constant = spread <= 64.0 * np.finfo(np.float64).eps * np.abs(rows).max(axis=0)
+    return np.where(constant, 1.0, spread)

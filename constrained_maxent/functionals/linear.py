@@ -68,6 +68,10 @@ class Linear(Functional):
     def curvature(self) -> Curvature:
         return "affine"
 
+    @property
+    def sees_places(self) -> bool:
+        return False
+
     def integrand(self, measure: Measure, points: Points) -> FloatArray:
         return self.derivative(measure, points)
 

@@ -70,5 +70,9 @@ class MixtureDistance(Functional):
         return getattr(self.reference, "periodic", None)
 
     @property
+    def sees_places(self) -> bool:
+        return False
+
+    @property
     def curvature(self) -> Curvature:
         return "convex"

@@ -17,7 +17,7 @@ from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.occupancy.continuous import check_positive
 from constrained_maxent.occupancy.gaussian_mixture import MixtureEstimator
 from constrained_maxent.occupancy.gaussians import PERIOD, Gaussians
-from constrained_maxent.occupancy.samples import drawn_by_weight
+from constrained_maxent.occupancy.samples import Frame, drawn_by_weight
 from constrained_maxent.types import FloatArray, IntArray, check_count
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8
@@ -30,7 +30,8 @@ class AdamGaussianMixture(MixtureEstimator):
 
     Each fit takes ``n_steps`` steps up the mean log-likelihood of minibatches drawn from the state buffer by weight.
     Angles are treated as by :class:`~constrained_maxent.occupancy.GaussianMixture`; in the fit, sums over turns go from
-    -1 to 1.
+    -1 to 1. A coordinate of the first batch whose spread is below the least σ or ten times the largest, or that lies a
+    thousand spreads from 0, is fitted in units of its standard deviation; all others as they are, as in the paper.
 
     Args:
         n_components: number of components.
@@ -61,15 +62,20 @@ class AdamGaussianMixture(MixtureEstimator):
         self._parameters: FloatArray
         self._moments: FloatArray
         self._n_updates: int
+        self._frame: Frame
 
     def forget(self) -> None:
         super().forget()
-        for name in ("_parameters", "_moments", "_n_updates"):
+        for name in ("_parameters", "_moments", "_n_updates", "_frame"):
             self.__dict__.pop(name, None)
+
+    def size(self, n_features: int) -> int:
+        return 2 * self.n_components * n_features**2  # covariances and their roots
 
     def learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
         if not hasattr(self, "_parameters"):
             self._begin(rows, weights, rng)
+        rows = self._frame.standardized(rows)
         chosen = drawn_by_weight(weights, (self.n_steps, self.batch_size), rng)
         LikelihoodAscent(
             self._parameters,
@@ -83,6 +89,8 @@ class AdamGaussianMixture(MixtureEstimator):
 
     def _begin(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
         """Means at samples, σ = 1, equal weights."""
+        self._frame = self._frame_of(rows, weights)
+        rows = self._frame.standardized(rows)
         k, n_features = self.n_components, rows.shape[1]
         chosen = rng.choice(len(rows), size=k, p=weights / weights.sum())
         parameters = np.zeros((k, 1 + 2 * n_features))
@@ -91,21 +99,36 @@ class AdamGaussianMixture(MixtureEstimator):
         self._parameters, self._moments = parameters, np.zeros((2, *parameters.shape))
         self._n_updates = 0
 
+    def _frame_of(self, rows: FloatArray, weights: FloatArray) -> Frame:
+        """The coordinates as they are, but for those that σ could not follow or rounding would spoil."""
+        frame = Frame.of(rows, weights, self._angles)
+        low, high = np.exp(self.log_std_bounds)
+        varies = np.ptp(rows, axis=0) > 0.0
+        out = varies & ((frame.scale < low) | (frame.scale > 10.0 * high))
+        out |= varies & (np.abs(frame.center) > 1e3 * frame.scale)
+        out[self._angles] = False
+        return Frame(np.where(out, frame.center, 0.0), np.where(out, frame.scale, 1.0))
+
     def _fitted(self) -> Gaussians:
         parameters = self._parameters
         n_features = (parameters.shape[1] - 1) // 2
         weights = np.exp(parameters[:, 0] - parameters[:, 0].max())
         covariances = np.exp(2.0 * parameters[:, 1 + n_features :])[:, :, None] * np.eye(n_features)
-        return Gaussians(weights / weights.sum(), parameters[:, 1 : 1 + n_features].copy(), covariances)
+        fitted = Gaussians(weights / weights.sum(), parameters[:, 1 : 1 + n_features].copy(), covariances)
+        return fitted.moved(self._frame.center, self._frame.scale)
 
     def model(self) -> dict[str, Any]:
         parameters, moments = self._parameters.copy(), self._moments.copy()
-        return {"parameters": parameters, "moments": moments, "n_updates": self._n_updates}
+        frame = {"center": self._frame.center.copy(), "scale": self._frame.scale.copy()}
+        return {"parameters": parameters, "moments": moments, "n_updates": self._n_updates, **frame}
 
     def restore(self, model: Mapping[str, Any]) -> None:
         self._parameters = np.array(model["parameters"], np.float64)
         self._moments = np.array(model["moments"], np.float64)
         self._n_updates = int(model["n_updates"])
+        n_features = (self._parameters.shape[1] - 1) // 2
+        center, scale = model.get("center", np.zeros(n_features)), model.get("scale", np.ones(n_features))
+        self._frame = Frame(np.array(center, np.float64), np.array(scale, np.float64))
         self.show(self._fitted())
 
 

@@ -107,6 +107,15 @@ class OccupancyEstimator(ABC):
         given = {name: column for name, column in known.items() if column is not None}
         return self.points(batch.observations, batch.actions, batch.costs, **given)
 
+    def share_beyond(self, points: Points) -> float:
+        """Share of places that lie so far from all samples that λ̂ does not tell how far; none by default."""
+        return 0.0
+
+    @property
+    def doubt(self) -> str | None:
+        """Why the latest estimate means little, and what to do, as a sentence; ``None``: no reason is known."""
+        return None
+
     def get_params(self) -> dict[str, Any]:
         """The constructor's arguments: by default the attributes of their names."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}

@@ -7,6 +7,7 @@ with the mass *m* of the batch and a density :math:`\hat d` of its states, which
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,17 +17,24 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedSpace
+from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue, UnsupportedSpace
 from constrained_maxent.occupancy.base import OccupancyEstimator, check_memory, memory_at, require_keys
-from constrained_maxent.occupancy.gaussians import Mixture, fold
-from constrained_maxent.occupancy.samples import Samples
+from constrained_maxent.occupancy.gaussians import Mixture, floor_below, fold
+from constrained_maxent.occupancy.memory import require_memory
+from constrained_maxent.occupancy.samples import LARGEST, Samples, is_tied
 from constrained_maxent.schedules import Schedule
 from constrained_maxent.types import Batch, FloatArray, Measure, Points, check_count, check_seed, require_finite
 
 Domain = Literal["state", "state-action"]
 
 _LARGEST_LOG = 700.0
-"""exp overflows shortly above. Only many constant coordinates together come so high."""
+"""exp overflows shortly above."""
+
+_LEAST_LOG = -660.0
+"""Below it a density loses digits in float64, and soon all of them."""
+
+_LOOKED_AT = 64
+"""Samples whose mean log-density says where they lie."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -71,6 +79,7 @@ class ContinuousEstimator(OccupancyEstimator):
         self._samples: Samples
         self._n_states: int
         self._n_fits: int
+        self._log_floor = floor_below(0.0)
         # The latest batch, where the samples of measure() are just its steps, and λ̂ there once somebody has asked.
         self._batch: Batch | None = None
         self._batch_points: Points | None = None
@@ -129,6 +138,8 @@ class ContinuousEstimator(OccupancyEstimator):
             raise UnsupportedSpace(
                 f"over='state-action' needs actions in a Box, not {action_space}: take over='state'."
             )
+        if observation_space.shape:  # else the first batch will tell how many coordinates there are
+            self._check_states(math.prod(observation_space.shape))
         self.is_bound = True
         self._forget_all()
         return self
@@ -144,6 +155,7 @@ class ContinuousEstimator(OccupancyEstimator):
         n_fits = self._n_fits + 1 if self.is_fitted else 0
         known = memory_at(self.memory, progress) if n_fits else 0.0
         states = flat(batch.observations if batch.states is None else batch.states)
+        _require_squares(states)
         if not self.is_fitted:
             self._check_states(states.shape[1])
         columns: dict[str, NDArray[Any]] = {"states": states, "actions": batch.actions}
@@ -177,6 +189,15 @@ class ContinuousEstimator(OccupancyEstimator):
     def _check_states(self, n_states: int) -> None:
         if self._angles and max(self._angles) >= n_states:
             raise InvalidSetting(f"periodic={self.periodic!r}: states have only {n_states} coordinates, from 0.")
+        require_memory(
+            8 * self.size(n_states),
+            f"{type(self).__name__} over {n_states} coordinates",
+            "give TrackOccupancy a state= of fewer, such as a key of info or a function of the observation",
+        )
+
+    def size(self, n_features: int) -> int:
+        """Float64 numbers that a fit over so many coordinates holds, at least: what does not fit is refused."""
+        return n_features
 
     def _relearn(self) -> None:
         samples, rng = self._samples, np.random.default_rng((self.seed, self._n_fits))
@@ -186,6 +207,17 @@ class ContinuousEstimator(OccupancyEstimator):
             # Weights may underflow far into an episode. A batch without any mass still has a place.
             weights, rows = (weights[counted], rows[counted]) if counted.any() else (np.ones(len(rows)), rows)
         self.learn(rows, weights, rng)
+        self._set_floor()
+
+    def _set_floor(self) -> None:
+        """Where the density ends, seen from samples of it."""
+        columns, step = self._samples.columns, -(-len(self._samples) // _LOOKED_AT)
+        typical = float(self._log_density_at(self._rows(columns["states"][::step], columns["actions"][::step])).mean())
+        self._log_floor = floor_below(typical)
+
+    def _log_density_at(self, rows: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore"):  # of squares, far away: then the log-density is -inf
+            return self.log_density(rows)
 
     def _rows(self, states: NDArray[Any], actions: NDArray[Any]) -> FloatArray:
         """States, and actions where the density is over both, as ``learn`` gets them."""
@@ -201,7 +233,9 @@ class ContinuousEstimator(OccupancyEstimator):
     def log_prob(self, observations: NDArray[Any], actions: NDArray[Any]) -> FloatArray:
         """Logarithm of the density, ``(n,)``; where batches have states, they stand in place of the observations."""
         self.require_fit()
-        return np.minimum(self.log_density(self._rows(observations, actions)), _LARGEST_LOG)
+        log_density = self._log_density_at(self._rows(observations, actions))
+        self._require_density(log_density)
+        return log_density
 
     def points(
         self,
@@ -215,13 +249,14 @@ class ContinuousEstimator(OccupancyEstimator):
         self.require_fit()
         places = observations if states is None else states
         rows = self._rows(places, actions)
-        log_density = np.minimum(self.log_density(rows), _LARGEST_LOG)
-        density = state_density = self.mass_ * np.exp(log_density)
+        log_density = log_state_density = self._log_density_at(rows)
+        density = state_density = self._times_mass(log_density)
         if self.over == "state-action":
-            marginal = self.log_state_density(rows[:, : self._n_states])
-            state_density = self.mass_ * np.exp(np.minimum(marginal, _LARGEST_LOG))
+            log_state_density = self.log_state_density(rows[:, : self._n_states])
+            state_density = self._times_mass(log_state_density)
         elif log_probs is not None:
-            density = self.mass_ * np.exp(np.minimum(log_density + log_probs, _LARGEST_LOG))
+            log_density = log_density + log_probs
+            density = self._times_mass(log_density)
         return Points(
             density=density,
             state_density=state_density,
@@ -230,7 +265,57 @@ class ContinuousEstimator(OccupancyEstimator):
             states=places,
             costs=costs or {},
             is_over_actions=self.over == "state-action" or log_probs is not None,
+            log_density=(log := self._log_of(log_density)),
+            log_state_density=log if log_density is log_state_density else self._log_of(log_state_density),
         )
+
+    def _times_mass(self, log_density: FloatArray) -> FloatArray:
+        density: FloatArray = self.mass_ * np.exp(np.minimum(log_density, _LARGEST_LOG))
+        return density
+
+    def _log_of(self, log_density: FloatArray) -> FloatArray | None:
+        """Logarithm of λ, no deeper than the floor, if λ itself would not do."""
+        if len(log_density) == 1:
+            low = high = log_density.item()
+        else:
+            low, high = float(log_density.min(initial=0.0)), float(log_density.max(initial=0.0))
+        if low > _LEAST_LOG and high < _LARGEST_LOG:
+            return None
+        self._require_density(log_density)
+        if not self.mass_ > 0.0 or (high < _LARGEST_LOG and self._log_floor == floor_below(0.0)):
+            return None  # what underflows lies nowhere near the samples, and any small σ says so
+        return np.logaddexp(log_density + math.log(self.mass_), self._log_floor)
+
+    def share_beyond(self, points: Points) -> float:
+        if points.log_state_density is not None:
+            return float((points.log_state_density < self._log_floor + 1.0).mean())
+        return float((points.state_density < math.exp(floor_below(0.0))).mean()) if self.mass_ > 0.0 else 0.0
+
+    @property
+    def doubt(self) -> str | None:
+        samples = self._samples
+        if len(samples) < _LOOKED_AT:
+            return None
+        columns = samples.columns
+        rows = self._rows(columns["states"], columns["actions"])
+        same = np.flatnonzero(is_tied(rows)).tolist()
+        if not same:
+            return None
+        n = self._n_states
+        listed = [f"coordinate {i} of the state" if i < n else f"coordinate {i - n} of the action" for i in same]
+        more = f" and {len(listed) - 5} more" if len(listed) > 5 else ""
+        return (
+            f"{', '.join(listed[:5])}{more}: the same values over and over, up to rounding, where a density needs them "
+            f"to differ. Entropies then also say how narrow {type(self).__name__} can be, by nats. Leave such "
+            "coordinates out by state=."
+        )
+
+    def _require_density(self, log_density: FloatArray) -> None:
+        if np.isnan(log_density).any():
+            raise NonFiniteValue(
+                f"{type(self).__name__} cannot tell the density of a state: its numbers are too large. Clip the "
+                "observations, or choose coordinates by state=."
+            )
 
     def points_of(self, batch: Batch) -> Points:
         """λ̂ at every step of a batch; at those of the batch that was fitted last it is evaluated only once."""
@@ -293,6 +378,7 @@ class ContinuousEstimator(OccupancyEstimator):
         self._batch = self._batch_points = None
         self._samples, self._n_states, self._n_fits = samples, states.shape[1], int(state["n_fits"])
         self.restore(state["model"])
+        self._set_floor()
         self.mass_ = float(state["mass"])
         self.expected_costs_ = {name: float(cost) for name, cost in state["expected_costs"].items()}
 
@@ -301,6 +387,16 @@ def flat(values: NDArray[Any]) -> FloatArray:
     """Rows of numbers, ``(n, n_features)`` in float64."""
     rows = np.asarray(values, dtype=np.float64)
     return rows if rows.ndim == 2 else rows.reshape(len(rows), -1)
+
+
+def _require_squares(states: FloatArray) -> None:
+    """Raise ``NonFiniteValue`` where squares of the states would overflow."""
+    if np.abs(states).max(initial=0.0) > LARGEST:
+        row, column = np.argwhere(np.abs(states) > LARGEST)[0]
+        raise NonFiniteValue(
+            f"Coordinate {column} of the state is {states[row, column]:g}: a density needs its square, which float64 "
+            "does not hold. Clip the observations, or choose coordinates by state=."
+        )
 
 
 def check_positive(name: str, value: Any) -> None:

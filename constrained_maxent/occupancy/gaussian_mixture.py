@@ -95,6 +95,9 @@ class GaussianMixture(MixtureEstimator):
         if self.covariance not in get_args(Covariance):
             raise InvalidSetting(f"covariance={self.covariance!r} must be one of {', '.join(get_args(Covariance))}.")
 
+    def size(self, n_features: int) -> int:
+        return 2 * self.n_components * n_features**2  # covariances and their roots
+
     def learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
         frame = Frame.of(rows, weights, self._angles)
         z = frame.standardized(rows)

@@ -9,6 +9,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,24 @@ _EXACT_REACH = 8.0
 
 _LEAST = -1e300
 
+_FAR = 1e6
+"""Means so many of their own standard deviations from 0 are subtracted before whitening: the difference of two whitened
+numbers of that size would be rounding."""
+
 _ROWS = 512
 """Rows evaluated at once, so that the working memory stays in the processor's cache."""
+
+
+_DEEPEST, _AT_FIRST = -math.log(1e-300), 100.0
+
+
+def floor_below(typical: float) -> float:
+    """Least log-density that counts where that of the samples is typically so large.
+
+    A place that is 690 nats less likely is nowhere near the samples, and how far it is tells nothing of λ. In ordinary
+    units, where typical log-densities are not below -100, the floor is the logarithm of 1e-300.
+    """
+    return min(0.0, typical + _AT_FIRST) - _DEEPEST if math.isfinite(typical) else -_DEEPEST
 
 
 def fold(angles: FloatArray) -> FloatArray:
@@ -60,6 +77,7 @@ class Gaussians:
     product whitens a point for all components."""
     _offset: FloatArray = field(init=False, repr=False)
     _log_scale: FloatArray = field(init=False, repr=False)
+    _is_far: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         n_features = self.means.shape[1]
@@ -74,6 +92,7 @@ class Gaussians:
         object.__setattr__(self, "_whitening", np.ascontiguousarray(whitening.swapaxes(0, 1)).reshape(-1, n_features))
         object.__setattr__(self, "_offset", np.einsum("kij,kj->ik", whitening, self.means).reshape(-1))
         object.__setattr__(self, "_log_scale", log_scale)
+        object.__setattr__(self, "_is_far", bool(np.abs(self._offset).max(initial=0.0) > _FAR))
 
     @property
     def n_features(self) -> int:
@@ -85,9 +104,7 @@ class Gaussians:
             return np.array([self.log_density_at(rows[0])])
         if len(rows) > _ROWS:
             return np.concatenate([self.log_density(rows[i : i + _ROWS]) for i in range(0, len(rows), _ROWS)])
-        white = rows @ self._whitening.T - self._offset
-        white *= white
-        logs = self._log_scale - 0.5 * white.reshape(len(rows), self.n_features, -1).sum(axis=1)
+        logs = self.log_parts(rows)
         # Beyond 1e150 standard deviations even the logarithm of every component is -inf.
         largest = np.maximum(logs.max(axis=1), _LEAST)
         logs -= largest[:, None]
@@ -95,12 +112,29 @@ class Gaussians:
             total: FloatArray = largest + np.log(np.exp(logs, out=logs).sum(axis=1))
         return total
 
+    def log_parts(self, rows: FloatArray) -> FloatArray:
+        """Log of each component's share w_k N(x; m_k, Σ_k), ``(n, n_components)``, at rows ``(n, n_features)``."""
+        if self._is_far:
+            by_component = self._whitening.reshape(self.n_features, -1, self.n_features).swapaxes(0, 1)
+            white = np.empty((len(rows), self.n_features, len(self.weights)))
+            for k, whitening in enumerate(by_component):
+                white[:, :, k] = (rows - self.means[k]) @ whitening.T
+        else:
+            white = rows @ self._whitening.T - self._offset
+            white = white.reshape(len(rows), self.n_features, -1)
+        white *= white
+        logs: FloatArray = self._log_scale - 0.5 * white.sum(axis=1)
+        return logs
+
     def log_density_at(self, row: FloatArray) -> float:
         """Log p at one row ``(n_features,)``; faster than the batched form."""
-        white = self._whitening.dot(row)
-        white -= self._offset
-        white *= white
-        logs = self._log_scale - 0.5 * np.add.reduce(white.reshape(row.shape[0], -1), axis=0)
+        if self._is_far:
+            logs = self.log_parts(row[None])[0]
+        else:
+            white = self._whitening.dot(row)
+            white -= self._offset
+            white *= white
+            logs = self._log_scale - 0.5 * np.add.reduce(white.reshape(row.shape[0], -1), axis=0)
         largest = float(np.maximum.reduce(logs))
         if largest < _LEAST:
             return -math.inf
@@ -204,6 +238,13 @@ class Mixture:
     def n_states(self) -> int:
         """Coordinates of a state."""
         return self.gaussians.n_features
+
+    @cached_property
+    def log_floor(self) -> float:
+        """Where the logarithm of a density ends that is seen from this one's own states, see :func:`floor_below`."""
+        weights = self.gaussians.weights
+        peaks = self._on_circles.log_density(self.gaussians.means)
+        return floor_below(float(weights @ peaks / weights.sum()) - 0.5 * self.n_states)
 
     def log_prob(self, states: NDArray[Any]) -> FloatArray:
         """Logarithm of *p*, ``(n,)``, at states ``(n, n_states)``.

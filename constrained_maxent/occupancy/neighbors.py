@@ -83,6 +83,7 @@ class _Balls:
         z = self._on_tree(rows)
         wanted = min(self.k + 1, self.n)
         distance, index = self.tree.query(z, k=[*range(1, wanted + 1)])
+        index = np.minimum(index, self.n - 1)  # a distance that overflows has no neighbor
         # A sample finds itself at distance 0; what is no sample has one neighbor too many.
         # The only sample there is must do as its own.
         is_sample = (distance[:, 0] == 0.0) & (self.n > 1)

@@ -77,6 +77,45 @@ class Samples:
         return cls(columns, np.array(state["weights"], dtype=np.float64), np.array(state["ages"], dtype=np.int64))
 
 
+_ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
+"""Spread relative to a coordinate's size, below which it is constant up to rounding."""
+
+_SMALLEST, LARGEST = 1e-150, 1e150
+"""Squares of what is smaller underflow, and of what is larger overflow."""
+
+_LOOKED_AT = 1024
+"""Most samples by which the spread of neighbors is judged."""
+
+_NEAR = 0.1
+"""A spread of neighbors below this share of the standard deviation is the scale instead: the deviation is then one of
+outliers, or of clusters far apart."""
+
+_RESOLVED = 1e-10
+"""Below this share of it, neighbors are the same state: the arithmetic could not tell them apart."""
+
+
+def neighbors_spread(rows: FloatArray) -> FloatArray:
+    """How far apart neighboring samples ``(n, n_features)`` are in each coordinate, ``(n_features,)``.
+
+    In units of the standard deviation of a normal distribution: five times the median width of windows that hold a
+    sixteenth of the samples. Far outliers do not change it, nor does the distance of clusters; 0 where most samples
+    share their value with a sixteenth of all.
+    """
+    ordered = np.sort(rows[:: -(-len(rows) // _LOOKED_AT)], axis=0)
+    reach = max(1, len(ordered) // 16)
+    if len(ordered) <= reach:
+        return np.zeros(rows.shape[1])
+    spread: FloatArray = 5.0 * np.median(ordered[reach:] - ordered[:-reach], axis=0)
+    return spread
+
+
+def is_tied(rows: FloatArray) -> NDArray[np.bool_]:
+    """Whether most samples ``(n, n_features)`` share their value, up to rounding, in each coordinate."""
+    largest = np.abs(rows).max(axis=0)
+    tied: NDArray[np.bool_] = neighbors_spread(rows) <= np.maximum(_RESOLVED * rows.std(axis=0), _ROUNDING * largest)
+    return tied
+
+
 @dataclass(frozen=True, eq=False)
 class Frame:
     """Standardized coordinates: ``(x - center) / scale``. Angles stay in radians, constants in their unit.
@@ -90,12 +129,21 @@ class Frame:
 
     @classmethod
     def of(cls, rows: FloatArray, weights: FloatArray, periodic: Sequence[int]) -> Self:
-        """Mean and standard deviation of weighted samples."""
+        """Mean and standard deviation of weighted samples; median and spread of neighbors where that is far smaller."""
         share = weights / weights.sum()
         center = share @ rows
         spread = np.sqrt(share @ (rows - center) ** 2)
+        largest = np.abs(rows).max(axis=0)
+        if (far := spread < 1e-6 * largest).any():
+            # The mean has rounding errors of its own, and here they are not small beside the spread.
+            center[far] += share @ (rows[:, far] - center[far])
+            spread[far] = np.sqrt(share @ (rows[:, far] - center[far]) ** 2)
+        near = neighbors_spread(rows)
+        clustered = (near < _NEAR * spread) & (near > _RESOLVED * spread) & (near > _ROUNDING * largest)
+        if clustered.any():
+            center[clustered], spread[clustered] = np.median(rows[:, clustered], axis=0), near[clustered]
         # What is constant up to rounding has no scale of its own.
-        scale = np.where(spread > 1e-9 * np.maximum(1.0, np.abs(center)), spread, 1.0)
+        scale = np.where(spread > np.maximum(_ROUNDING * largest, _SMALLEST), spread, 1.0)
         center[list(periodic)], scale[list(periodic)] = 0.0, 1.0
         return cls(center, scale)
 

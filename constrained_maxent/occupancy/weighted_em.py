@@ -24,6 +24,10 @@ _EMPTY = 1e-10
 """A component with a smaller share of the samples keeps its place and shape: nothing tells it where to go."""
 
 
+_FAR = 1e3
+"""Samples so far from 0 are taken relative to each component: sums of their squares would be rounding."""
+
+
 class _Moments:
     """Samples as the monomials 1, x, x xᵀ, so that each of the two steps is one matrix product."""
 
@@ -44,12 +48,37 @@ class _Moments:
         logs: FloatArray = self.monomials @ np.concatenate((quadratic, linear, constant[:, None]), axis=1).T
         return logs
 
-    def sums(self, shares: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Σ r, Σ r x and Σ r x xᵀ for shares r ``(n, n_components)``."""
+    def sums(self, shares: FloatArray, about: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Σ r, Σ r x and Σ r x xᵀ for shares r ``(n, n_components)``, about 0 whatever is asked."""
         sums = shares.T @ self.monomials
         second = np.zeros((len(sums), self.n_features, self.n_features))
         second[:, self.i, self.j] = second[:, self.j, self.i] = sums[:, : len(self.i)]
         return sums[:, -1], sums[:, len(self.i) : -1], second
+
+
+class _Differences:
+    """What :class:`_Moments` does, slower, by the difference of each sample from each component."""
+
+    def __init__(self, rows: FloatArray) -> None:
+        self.rows = rows
+
+    def log_density(self, mixture: Gaussians) -> FloatArray:
+        return mixture.log_parts(self.rows)
+
+    def sums(self, shares: FloatArray, about: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Σ r, Σ r (x - c) and Σ r (x - c) (x - c)ᵀ about the places c of the components."""
+        first, second = np.zeros_like(about), np.zeros((*about.shape, about.shape[1]))
+        for k, place in enumerate(about):
+            difference = self.rows - place
+            weighted = shares[:, k, None] * difference
+            first[k], second[k] = weighted.sum(axis=0), weighted.T @ difference
+        return shares.sum(axis=0), first, second
+
+
+def _prepared(rows: FloatArray, covariance: Covariance) -> _Moments | _Differences:
+    if np.abs(rows).max(initial=0.0) > _FAR:
+        return _Differences(rows)
+    return _Moments(rows, diagonal=covariance == "diagonal")
 
 
 def weighted_em(
@@ -71,7 +100,7 @@ def weighted_em(
         start: where to begin.
         covariance, floor, periodic, max_iter, tol: as in :class:`~constrained_maxent.occupancy.GaussianMixture`.
     """
-    moments = _Moments(rows, diagonal=covariance == "diagonal")
+    moments = _prepared(rows, covariance)
     omega = (weights / weights.sum())[:, None]
     mixture, before = start, -np.inf
     for _ in range(max_iter):
@@ -84,10 +113,13 @@ def weighted_em(
         totals = shares.sum(axis=1, keepdims=True)
         likelihood = float(np.sum(omega * (largest + np.log(totals))))
         shares *= omega / totals
-        sums = moments.sums(shares)
+        sums = moments.sums(shares, shown.means)
+        about = mixture.means if isinstance(moments, _Differences) else None
         if component is not None and shift is not None:
-            sums = _gathered(sums, component, shift, len(mixture.weights))
-        mixture = _maximized(*sums, mixture, covariance=covariance, floor=floor, periodic=periodic)
+            # Differences from an image are those from its component.
+            moved = shift if about is None else np.zeros_like(shift)
+            sums = _gathered(sums, component, moved, len(mixture.weights))
+        mixture = _maximized(*sums, mixture, about, covariance=covariance, floor=floor, periodic=periodic)
         if abs(likelihood - before) < tol:
             break
         before = likelihood
@@ -102,8 +134,10 @@ def from_labels(
     shares = np.zeros((len(rows), n))
     shares[np.arange(len(rows)), labels] = weights / weights.sum()
     blank = Gaussians(np.full(n, 1.0 / n), np.zeros((n, n_features)), np.tile(np.eye(n_features), (n, 1, 1)))
-    sums = _Moments(rows, diagonal=covariance == "diagonal").sums(shares)
-    return _maximized(*sums, blank, covariance=covariance, floor=floor)
+    moments = _prepared(rows, covariance)
+    about = shares.T @ rows / shares.sum(axis=0)[:, None] if isinstance(moments, _Differences) else None
+    sums = moments.sums(shares, blank.means if about is None else about)
+    return _maximized(*sums, blank, about, covariance=covariance, floor=floor)
 
 
 def _gathered(
@@ -125,16 +159,20 @@ def _maximized(
     first: FloatArray,
     second: FloatArray,
     before: Gaussians,
+    about: FloatArray | None = None,
     *,
     covariance: Covariance,
     floor: float,
     periodic: Sequence[int] = (),
 ) -> Gaussians:
-    """The mixture with the given shares and moments."""
+    """The mixture with the given shares and moments, which are about 0 or about a place for each component."""
     alive = share > _EMPTY
     divisor = np.where(alive, share, 1.0)[:, None]
-    means = np.where(alive[:, None], first / divisor, before.means)
-    scatter = second / divisor[:, :, None] - means[:, :, None] * means[:, None, :]
+    offsets = first / divisor
+    means = np.where(alive[:, None], offsets if about is None else about + offsets, before.means)
+    if about is None:
+        offsets = means
+    scatter = second / divisor[:, :, None] - offsets[:, :, None] * offsets[:, None, :]
     n_features = means.shape[1]
     if covariance == "tied":
         pooled = np.einsum("k,kij->ij", np.where(alive, share, 0.0), scatter) / share[alive].sum()

@@ -78,3 +78,10 @@ class Weighting:
     def weights(self, times: ArrayLike) -> NDArray[np.float64]:
         """Weights of times [steps] of any shape, each counted from the episode's own start."""
         return self.constant * np.power(self.discount, np.asarray(times, dtype=np.float64))
+
+    def share_after(self, time: int) -> float:
+        """Share of a full-length episode's mass that lies at this time [steps] and later."""
+        if self.horizon is not None and (self.discount == 1.0 or time >= self.horizon):
+            return max(0.0, 1.0 - time / self.horizon)
+        cut = 0.0 if self.horizon is None else self.discount**self.horizon
+        return (self.discount**time - cut) / (1.0 - cut)

@@ -13,9 +13,11 @@ from constrained_maxent.functionals import Functional
 from constrained_maxent.occupancy.weighting import Scale
 from constrained_maxent.oracle.mixtures import MixturePolicy, members
 from constrained_maxent.oracle.program import OccupancyProgram, exact_occupancy, run_solver
-from constrained_maxent.oracle.solution import Certificate, Constraints, ConvexProblem, Solution
+from constrained_maxent.oracle.solution import Certificate, Constraints, ConvexProblem, Solution, largest_of
 from constrained_maxent.oracle.solver import solve
 from constrained_maxent.oracle.tabular import TabularMDP
+
+_SLATER = 1e-7  # a margin above it, in units of the smallest limit, is one
 
 
 def certify(
@@ -57,19 +59,24 @@ def certify(
     for weight, table in members(policy):
         occupancy = occupancy + weight * exact_occupancy(mdp, table, problem.scale)
     value, residuals = problem.objective(occupancy), problem.residuals(occupancy)
-    violation = max((*problem.violations(residuals).values(), 0.0))
+    violations = problem.violations(residuals)
+    violation = max((*violations.values(), 0.0))
+    units = {name: largest_of(mdp, problem.constraints[name], problem.scale) for name in violations}
+    margin = slater_margin(mdp, problem)
     gap = best.value - value
     return Certificate(
         value=value,
         constraints=residuals,
         violation=violation,
+        breach=max((*(violations[name] / unit for name, unit in units.items()), 0.0)),
         optimum=best.value,
         gap=gap,
         epsilon=max(abs(gap), violation),
         dual_bound=best.dual_bound,
         multipliers=best.multipliers,
         strong_duality=best.strong_duality,
-        slater_margin=slater_margin(mdp, problem),
+        slater_margin=margin,
+        slater=margin > _SLATER * min((units[name] for name in problem.inequalities), default=1.0),
         is_time_dependent=best.is_time_dependent,
     )
 
@@ -85,15 +92,17 @@ def slater_margin(mdp: TabularMDP, problem: ConvexProblem) -> float:
     program = OccupancyProgram.of(mdp, problem.scale, problem.support(mdp))
     if program.is_blocked:
         return -math.inf
-    margin = cp.Variable()
+    units = {name: largest_of(mdp, functional, problem.scale) for name, functional in problem.constraints.items()}
+    least = min(units[name] for name in problem.inequalities)
+    margin = cp.Variable()  # in units of the smallest limit
     rules = list(program.flow)
     for name, functional in problem.constraints.items():
-        view = program.view()
-        value = program.express(functional, view)
-        rules += [value == functional.limit if name in problem.equalities else value + margin <= functional.limit]
+        view, unit = program.view(), units[name]
+        excess = program.express(functional, view) / unit - functional.limit / unit
+        rules += [excess == 0.0 if name in problem.equalities else excess + least / unit * margin <= 0.0]
         rules += view.definitions.values()
     run_solver(cp.Problem(cp.Maximize(margin), rules))
-    return float(margin.value) if margin.value is not None else -math.inf
+    return float(margin.value) * least if margin.value is not None else -math.inf
 
 
 def _require_optimum_of(mdp: TabularMDP, best: Solution) -> None:
@@ -103,6 +112,6 @@ def _require_optimum_of(mdp: TabularMDP, best: Solution) -> None:
     if (
         best.occupancy.shape != mdp.shape
         or best.policy.shape[:-2] != (() if mdp.horizon is None else (mdp.horizon,))
-        or not np.allclose(mdp.occupancy(best.policy, scale=best.problem.scale), best.occupancy, rtol=1e-6, atol=1e-9)
+        or not np.allclose(mdp.occupancy(best.policy, scale=best.problem.scale), best.occupancy, rtol=1e-6, atol=1e-15)
     ):
         raise InvalidSetting("best is the optimum of another MDP.")

@@ -21,6 +21,10 @@ def occupancy(transition: csr_array, initial: FloatArray, policy: FloatArray, we
     r"""λ of a policy, ``(n_states, n_actions)``."""
     if weighting.horizon is None:
         visits = _discounted_visits(initial, _factorise(transition, policy, weighting.discount))
+        # The factors leave 1e-17 of the whole everywhere. A step of the flow has positive terms only, and puts right
+        # what is that small itself, as what tiny limits are about.
+        arrivals: FloatArray = (visits[:, None] * policy).ravel() @ transition
+        visits = initial + weighting.discount * arrivals
         return weighting.constant * visits[:, None] * policy
     pi_t = _over_time(policy, weighting.horizon)
     total = np.zeros(pi_t.shape[1:])

@@ -83,6 +83,7 @@ def _policy_iteration(mdp: TabularMDP, reward: FloatArray) -> tuple[IntArray, Fl
     states = np.arange(mdp.n_states)
     greedy = reward.argmax(axis=1)
     reward = np.where(reward == -np.inf, 0.0, reward)
+    rounding = min(1.0, float(np.abs(reward).max(initial=0.0)))  # rewards may be in tiny units
     for _ in range(_MAX_IMPROVEMENTS):
         policy = np.zeros_like(reward)
         policy[states, greedy] = 1.0
@@ -92,7 +93,7 @@ def _policy_iteration(mdp: TabularMDP, reward: FloatArray) -> tuple[IntArray, Fl
         )
         kept = action_values[states, greedy]
         # Among equals the old action stays: rounding must not make policies take turns.
-        better = action_values.max(axis=1) > kept + 1e-12 * (1.0 + np.abs(kept))
+        better = action_values.max(axis=1) > kept + 1e-12 * (rounding + np.abs(kept))
         if not better.any():
             break
         greedy = np.where(better, action_values.argmax(axis=1), greedy)

@@ -9,7 +9,9 @@ flows into the next, and :math:`\lambda = \sum_t w_t x_t`. Both describe every p
 depend on time.
 
 The solver's own variables are masses in units of the average one. Where cells have 1e-4 or less it fails otherwise:
-no scaling of rows and columns reaches inside an exponential cone.
+no scaling of rows and columns reaches inside an exponential cone. Its tolerances are absolute, so what is far below the
+average, and what is charged for it, is noise to it. Where that matters each mass is in a unit of its own, the one that
+it has under a policy that is nearly right, and each row in that of its terms.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from dataclasses import dataclass, replace
 import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import block_diag, csr_array
+from scipy.sparse import block_diag, csr_array, diags_array
 
 from constrained_maxent.errors import UnsupportedFunctional
 from constrained_maxent.functionals import ConicOccupancy, Functional, Majorant
@@ -36,6 +38,7 @@ Bools = NDArray[np.bool_]
 Cells = NDArray[np.intp]
 
 _NO_MASS = 1e-12
+_LEAST = 1e-200  # units of nothing would divide by 0
 
 # Tighter than Clarabel's own 1e-8: policies are quotients of small masses.
 _TIGHT = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
@@ -65,6 +68,8 @@ class OccupancyProgram:
         scaled: λ on these cells as a variable, in that unit, ``(n_cells,)``.
         masses: x_t(s, a) of all possible pairs, one time step after the other; at infinite horizon ``occupancy``.
         flow: the constraints that make the variables an occupancy.
+        rows: the units of the last of these, which scale its dual values, ``(n_rows,)``.
+        least: mass of a state at a time below which it is taken for none, ``(n_steps, n_states, 1)`` or one number.
     """
 
     mdp: TabularMDP
@@ -75,29 +80,54 @@ class OccupancyProgram:
     scaled: cp.Expression
     masses: cp.Expression
     flow: list[cp.Constraint]
+    rows: FloatArray
+    least: FloatArray
 
     @classmethod
-    def of(cls, mdp: TabularMDP, scale: Scale, support: Bools | None = None) -> OccupancyProgram:
-        """The program of an MDP; with a support, ``(n_states, n_actions)``, of the policies that never leave it."""
+    def of(
+        cls, mdp: TabularMDP, scale: Scale, support: Bools | None = None, guess: FloatArray | None = None
+    ) -> OccupancyProgram:
+        """The program of an MDP.
+
+        Args:
+            support: of the policies that never leave it, ``(n_states, n_actions)``; all, if not given.
+            guess: a policy of the form of ``policy()``, whose masses, and a little more, are the units; the average
+                mass, if not given.
+        """
         whole = np.ones((mdp.n_states, mdp.n_actions), dtype=np.bool_)
         possible = possible_pairs(mdp, whole if support is None else support)
         cells = np.flatnonzero(possible.any(axis=0))
         weighting = mdp.weighting(scale)
         unit = weighting.full_mass / max(len(cells), 1)
         matrix, start = balance(mdp, possible)
+        masses = None if guess is None else np.maximum(_masses(mdp, possible, guess, scale), _LEAST)
+        least: FloatArray = np.array(_NO_MASS) if masses is None else _NO_MASS * masses.sum(axis=-1, keepdims=True)
+        sizes = None if masses is None else masses[possible]
         if mdp.horizon is None:
-            scaled = cp.Variable(len(cells), nonneg=True)
-            flow = [matrix @ scaled == weighting.constant / unit * start]
-            return cls(mdp, scale, possible, cells, unit, scaled, unit * scaled, flow)
+            variable = cp.Variable(len(cells), nonneg=True)
+            scaled, rows = variable, np.ones(len(start))
+            if sizes is not None:
+                sizes = sizes / unit
+                scaled, rows = cp.multiply(sizes, variable), abs(matrix) @ sizes
+                matrix = _per(rows, matrix, sizes)
+            flow = [matrix @ variable == weighting.constant / unit * start / rows]
+            return cls(mdp, scale, possible, cells, unit, scaled, unit * scaled, flow, rows, least)
         times, numbers = np.nonzero(possible.reshape(mdp.horizon, -1))
-        rows = np.searchsorted(cells, numbers)
-        sums = csr_array((weighting.weights(times), (rows, np.arange(len(rows)))), shape=(len(cells), len(rows)))
-        share = mdp.horizon / max(len(rows), 1)
-        steps = cp.Variable(len(rows), nonneg=True)
+        at = np.searchsorted(cells, numbers)
+        sums = csr_array((weighting.weights(times), (at, np.arange(len(at)))), shape=(len(cells), len(at)))
+        share = mdp.horizon / max(len(at), 1)
+        sums = share / unit * sums
+        steps = cp.Variable(len(at), nonneg=True)
         # λ is a variable of its own, so that the dual of its definition is the pseudo-reward at the optimum.
-        scaled = cp.Variable(len(cells))
-        flow = [matrix @ steps == start / share, scaled == share / unit * sums @ steps]
-        return cls(mdp, scale, possible, cells, unit, scaled, share * steps, flow)
+        variable = cp.Variable(len(cells))
+        scaled, rows, start, shares = variable, np.ones(len(cells)), start / share, steps
+        if sizes is not None:
+            sizes = sizes / share
+            equations, rows = abs(matrix) @ sizes, sums @ sizes
+            scaled, shares = cp.multiply(rows, variable), cp.multiply(sizes, steps)
+            matrix, start, sums = _per(equations, matrix, sizes), start / equations, _per(rows, sums, sizes)
+        flow = [matrix @ steps == start, variable == sums @ steps]
+        return cls(mdp, scale, possible, cells, unit, scaled, share * shares, flow, rows, least)
 
     @property
     def occupancy(self) -> cp.Expression:
@@ -127,7 +157,7 @@ class OccupancyProgram:
         if bound.temperature + bound.state_temperature == 0.0:
             # All linear: the Lagrangian is an ordinary MDP.
             return bound.constant + best_return(self.mdp, bound.reward, scale=self.scale)
-        dual = np.asarray(self.flow[-1].dual_value) * (objective_unit / self.unit)
+        dual = np.asarray(self.flow[-1].dual_value) / self.rows * (objective_unit / self.unit)
         if self.mdp.horizon is None:
             potential = np.zeros(self.mdp.n_states)
             potential[self.possible[0].any(axis=1)] = dual
@@ -150,7 +180,7 @@ class OccupancyProgram:
         mass, allowed = np.zeros(self.possible.shape), self.possible.astype(np.float64)
         mass[self.possible] = np.maximum(self.masses.value, 0.0)
         allowed[~self.possible.any(axis=-1)] = 1.0
-        policy: FloatArray = np.where(mass.sum(axis=-1, keepdims=True) > _NO_MASS, mass, allowed)
+        policy: FloatArray = np.where(mass.sum(axis=-1, keepdims=True) > self.least, mass, allowed)
         policy /= policy.sum(axis=-1, keepdims=True)
         return policy[0] if self.mdp.horizon is None else policy
 
@@ -209,6 +239,22 @@ def possible_pairs(mdp: TabularMDP, support: Bools) -> Bools:
         possible.append(now & present[:, None])
         present = successors(possible[-1])
     return np.array(possible)
+
+
+def _masses(mdp: TabularMDP, possible: Bools, policy: FloatArray, scale: Scale) -> FloatArray:
+    """λ at infinite horizon, else x_t, of a policy, ``(n_steps, n_states, n_actions)``."""
+    if mdp.horizon is None:
+        return mdp.occupancy(policy, scale=scale)[None]
+    masses, rho = np.zeros(possible.shape), mdp.initial
+    for t, pi in enumerate(policy):
+        masses[t] = rho[:, None] * pi
+        rho = masses[t].ravel() @ mdp.transition
+    return masses
+
+
+def _per(rows: FloatArray, matrix: csr_array, columns: FloatArray) -> csr_array:
+    """A matrix for variables in units of their own, each row divided by its unit."""
+    return csr_array(diags_array(1.0 / rows) @ matrix @ diags_array(columns))
 
 
 def exact_occupancy(mdp: TabularMDP, policy: FloatArray, scale: Scale) -> FloatArray:

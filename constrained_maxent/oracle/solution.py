@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from constrained_maxent.errors import DuplicateName, InvalidSetting, UnsupportedFunctional
 from constrained_maxent.functionals import Curvature, Entropy, Functional
 from constrained_maxent.occupancy.weighting import Scale
+from constrained_maxent.oracle.planning import best_return
 from constrained_maxent.oracle.tabular import TabularMDP
 from constrained_maxent.penalties import Exact, Penalty, Quadratic
 from constrained_maxent.types import FloatArray
@@ -68,14 +69,32 @@ class ConvexProblem:
         }
 
 
+def size_of(functional: Functional, occupancy: FloatArray) -> float:
+    """The size of what is compared in F(λ) ≤ ``limit``, above 0: of the limit, of F, or of the terms of its sum."""
+    value = abs(functional(occupancy))
+    if functional.curvature == "affine":
+        table = functional.coefficients(*occupancy.shape)
+        value = max(value, float((np.abs(table) * occupancy).sum()))
+    return max(abs(functional.limit), value if math.isfinite(value) else 0.0) or 1.0
+
+
+def largest_of(mdp: TabularMDP, functional: Functional, scale: Scale) -> float:
+    """What violations of F(λ) ≤ ``limit`` are measured by: the limit, or where it is 0 the most that F could be."""
+    if functional.limit != 0.0:
+        return abs(functional.limit)
+    if functional.curvature == "affine":
+        return best_return(mdp, np.abs(functional.coefficients(*mdp.shape)), scale=scale) or 1.0
+    return mdp.weighting(scale).full_mass
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """The global optimum of a constrained problem over all occupancy measures.
 
     Attributes:
         problem: what was solved.
-        status: ``"optimal"`` if gap and primal residual are within 1e-6 (relative to what is compared, where that is
-            above 1), else ``"inaccurate"``: look at ``gap``.
+        status: ``"optimal"`` if within 1e-6 are the gap and the price of the violations, ν[R]₊, relative to the value
+            where that is above 1, and ``primal_residual``; else ``"inaccurate"``: look at these.
         value: objective at the optimum [nats for entropies], of ``occupancy``, exactly.
         penalized_value: value minus penalties; equal to ``value`` in a problem without penalties.
         occupancy: λ*, ``(n_states, n_actions)``; exactly that of ``policy``.
@@ -84,7 +103,9 @@ class Solution:
         constraints: R of each constraint, at ``occupancy``.
         multipliers: ν* of each constraint that is not penalized, and the slope ℒ' of those that are.
         dual_bound: no occupancy has a larger (penalized) value; holds whatever the solver did.
-        primal_residual: how far the program's own λ is from ``occupancy``, and that from the constraints (largest).
+        primal_residual: the largest of how far the program's own λ is from ``occupancy``, relative to the mass where
+            that is above 1, and of the violations, relative to the limits; where these are 0, to the most that F could
+            be.
         seconds: time of the solve.
         is_time_dependent: the policy depends on time, so that ``value`` is only an upper bound for stationary policies.
     """
@@ -124,6 +145,8 @@ class Certificate:
         value: objective of the policy, exactly.
         constraints: its R by name.
         violation: largest [R]₊ (of an equality |R|), 0 if all hold.
+        breach: the same relative to each limit, or where that is 0 to the most that F could be: what ε says of a small
+            limit is little.
         optimum: objective of the global optimum.
         gap: optimum minus value; negative for a policy that gains by violating.
         epsilon: the smallest ε for which the policy is (ε, ε)-optimal in the paper's sense: |gap| ≤ ε and [R]₊ ≤ ε.
@@ -133,12 +156,14 @@ class Certificate:
             but is not necessary; without it there may be no ν* that attains the bound, and those found are large.
         slater_margin: the largest m for which some policy has all R ≤ -m (equalities held); infinite without
             constraints, -inf if none was found.
+        slater: whether Slater's condition was observed: a margin above 1e-7 of the smallest limit.
         is_time_dependent: the optimum is over time-dependent policies, an upper bound for stationary ones.
     """
 
     value: float
     constraints: Mapping[str, float]
     violation: float
+    breach: float
     optimum: float
     gap: float
     epsilon: float
@@ -146,12 +171,8 @@ class Certificate:
     multipliers: Mapping[str, float]
     strong_duality: bool
     slater_margin: float
+    slater: bool
     is_time_dependent: bool
-
-    @property
-    def slater(self) -> bool:
-        """Whether Slater's condition was observed: a margin above 1e-7."""
-        return self.slater_margin > 1e-7
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; what is infinite becomes ``None``."""
@@ -161,7 +182,7 @@ class Certificate:
                 return {name: plain(entry) for name, entry in value.items()}
             return value if isinstance(value, bool) or math.isfinite(value) else None
 
-        content: dict[str, Any] = plain({**self.__dict__, "slater": self.slater})
+        content: dict[str, Any] = plain(self.__dict__)
         return content
 
 

@@ -37,7 +37,7 @@ class StationaryOptimum:
         theta: θ, ``(n_states, n_actions)``; ``policy`` is its softmax.
         policy: π(a|s), ``(n_states, n_actions)``.
         slope: norm of the gradient of the augmented Lagrangian; small where the search has converged.
-        is_feasible: all R ≤ ``tolerance``.
+        is_feasible: all R ≤ ``tolerance``, or that share of a limit below 1.
     """
 
     value: float
@@ -71,7 +71,8 @@ def best_stationary(
         objective, constraints, scale: as in :class:`SoftmaxProblem`.
         starts: how many; entries of θ are drawn from a standard normal distribution.
         seed: of the starts.
-        tolerance: largest violation, in units of each R, at which a policy counts as feasible.
+        tolerance: largest violation at which a policy counts as feasible, in units of each R, or relative to a limit
+            that is smaller than 1.
 
     Returns:
         What each start led to, feasible ones first, best ones first. Equal values mean that starts agree.
@@ -98,6 +99,12 @@ def _search(
     theta: FloatArray,
     tolerance: float,
 ) -> StationaryOptimum:
+    # In units of small limits: R, multipliers and the tolerance are of that size.
+    units = {name: min(1.0, abs(functional.limit) or 1.0) for name, functional in constraints.items()}
+    constraints = {
+        name: functional if units[name] == 1.0 else _in_unit(mdp, functional, units[name])
+        for name, functional in constraints.items()
+    }
     penalties = {name: AugmentedLagrangian(1.0) for name in constraints}
     start = SoftmaxProblem(mdp, objective, constraints, penalty=penalties, scale=scale).evaluate(theta)
     # A first slope of about 1: steeper, and the softmax saturates before the objective has a say.
@@ -125,13 +132,19 @@ def _search(
         errors = remaining
     return StationaryOptimum(
         value=point.objective,
-        constraints=point.constraints,
-        multipliers=multipliers,
+        constraints={name: units[name] * r for name, r in point.constraints.items()},
+        multipliers={name: mu / units[name] for name, mu in multipliers.items()},
         theta=point.theta,
         policy=point.policy,
         slope=float(np.linalg.norm(point.gradient)),
         is_feasible=point.violation <= tolerance,
     )
+
+
+def _in_unit(mdp: TabularMDP, functional: Functional, unit: float) -> Functional:
+    """F(λ) ≤ limit, both divided by the unit."""
+    bare = replace(mdp.with_tables(functional), limit=0.0)
+    return ((1.0 / unit) * bare).with_limit(functional.limit / unit)
 
 
 def _descend(problem: SoftmaxProblem, theta: FloatArray) -> SoftmaxPoint:

@@ -36,10 +36,11 @@ from constrained_maxent.oracle.model import (
     split_outcomes,
     states_and_actions,
 )
+from constrained_maxent.oracle.published import Elements, published
 from constrained_maxent.spaces import Environment
 from constrained_maxent.types import FloatArray, as_array, random_numbers
 
-Cost = Callable[[int, int, int], float]
+Cost = Callable[[Any, Any, Any], float]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -60,6 +61,7 @@ class TabularMDP:
         reward: expected reward, ``(n_states, n_actions)``, or ``None`` where it is not known.
         discount: :math:`\gamma \in (0, 1]`, below 1 at infinite horizon.
         horizon: longest episode [steps]; ``None`` means infinite.
+        elements: observations and actions by number, for functions of them; whole numbers from 0 if not given.
 
     Raises:
         InvalidMDP: shapes disagree, or a distribution has a negative entry or does not sum to 1 within 1e-9.
@@ -79,6 +81,7 @@ class TabularMDP:
     reward: FloatArray | None
     discount: float
     horizon: int | None = None
+    elements: tuple[Elements, Elements] | None = None
 
     def __post_init__(self) -> None:
         Weighting(discount=self.discount, horizon=self.horizon)
@@ -112,8 +115,9 @@ class TabularMDP:
         """Read an environment that publishes its dynamics, as Gymnasium's toy-text environments do.
 
         The unwrapped environment, scalar or vector, must have ``P``, ``{s: {a: [(probability, s', reward, terminated),
-        ...]}}``, and ``initial_state_distrib``. ``P`` is taken at its word: what wrappers change, and what an
-        environment does beside it (Taxi's ``fickle_passenger``), is not in the result.
+        ...]}}``, and ``initial_state_distrib``. ``P`` is taken at its word, but only for the process that is stepped:
+        wrappers must be known to leave it alone, and copies must be alike. Numbers of ``P`` count the elements of the
+        spaces, as counts and policies do. ``env.unwrapped`` is what is published, whatever the wrappers do.
 
         Args:
             env: the environment; it is neither reset nor stepped.
@@ -123,24 +127,22 @@ class TabularMDP:
 
         Raises:
             InvalidMDP: ``P`` or ``initial_state_distrib`` is missing or malformed.
+            UnknownProcess: what is stepped may be another process: a wrapper that is not known to leave it as it is,
+                copies that differ, Taxi's fickle passengers.
             InvalidSetting: no horizon was found, and the discount is 1.
         """
-        source: Any = env.unwrapped
-        missing = [name for name in ("P", "initial_state_distrib") if not hasattr(source, name)]
-        if missing:
-            raise InvalidMDP(
-                f"{type(source).__name__} has no attribute {' and no '.join(missing)}, so its dynamics are unknown. "
-                "Give the transition probabilities to TabularMDP.from_arrays instead."
-            )
+        found = published(env)
+        source = found.copies[0]
         initial = np.asarray(source.initial_state_distrib, dtype=np.float64)
         transition, ending, reward = read_toy_text(source.P, n_states=initial.size)
         return cls(
             transition=transition,
             ending=ending,
             initial=initial,
-            reward=reward,
+            reward=reward if found.keeps_reward else None,
             discount=discount,
             horizon=find_horizon(env) if horizon == "auto" else horizon,
+            elements=found.elements,
         )
 
     @classmethod
@@ -267,18 +269,20 @@ class TabularMDP:
         r"""Expected cost :math:`\sum_{s'} p(s'|s,a)\,\mathrm{cost}(s,a,s')`, ``(n_states, n_actions)``, in its unit.
 
         Args:
-            cost: function of observation, action and next observation, all whole numbers. It is called once per
-                possible outcome, final steps included.
+            cost: function of observation, action and next observation: elements of the environment's spaces, as
+                functions see them on steps; whole numbers from 0 where the MDP is of no environment. It is called once
+                per possible outcome, final steps included.
 
         Raises:
             InvalidData: the cost of a possible outcome is no number.
             NonFiniteValue: it is NaN or infinite.
         """
+        observation, taken = self.elements or (int, int)
         outcomes = self.outcomes.tocoo()
         table = np.zeros(self.n_states * self.n_actions)
         for row, successor, probability in zip(outcomes.row, outcomes.col, outcomes.data, strict=True):
             state, action = divmod(int(row), self.n_actions)
-            charged: Any = cost(state, action, int(successor))
+            charged: Any = cost(observation(state), taken(action), observation(int(successor)))
             try:
                 value = float(charged)
             except (TypeError, ValueError) as error:
@@ -307,7 +311,10 @@ class TabularMDP:
         """
         if source is OWN_REWARD:
             if self.reward is None:
-                raise MissingCost("The reward of this MDP is not known: TabularMDP.from_arrays(..., reward=table).")
+                raise MissingCost(
+                    "The reward of this MDP is not known, or a wrapper changes it: TabularMDP.from_arrays(..., "
+                    "reward=table)."
+                )
             return self.reward
         if callable(source):
             return self.tabulate(source)

@@ -94,6 +94,14 @@ class Reference:
             log_prob = log_prob + self.policy.log_prob(points.observations, points.actions)
         return log_prob
 
+    def log_density(self, points: Points) -> FloatArray:
+        """Logarithm of λ_ref at points, in their shape; nowhere further below that of the reference's own states than
+        what tells them apart: 690 nats.
+        """
+        with np.errstate(divide="ignore"):
+            logs: FloatArray = np.logaddexp(self.log_prob(points) + np.log(self.states.mass), self.states.log_floor)
+        return logs
+
     def __call__(self, points: Points) -> FloatArray:
         """λ_ref at points, in their shape; 0 where it underflows."""
         density: FloatArray = self.states.mass * np.exp(np.minimum(self.log_prob(points), _LARGEST_LOG))

@@ -59,7 +59,7 @@ def grid_occupancy_figure(
     visits = _table("occupancy", occupancy, letters.size).sum(axis=1).reshape(letters.shape)
     probabilities = _table("policy", policy, letters.size)
     if probabilities.max() > 1.0 + 1e-6:
-        raise InvalidData(f"policy has an entry {probabilities.max():.6g}: probabilities are at most 1.")
+        raise InvalidData(f"policy has an entry {float(probabilities.max())!r}: probabilities are at most 1.")
 
     cell = float(np.clip(6.0 / max(n_rows, n_columns), 0.25, 0.9))  # [inches]
     flat = n_rows * 2 <= n_columns  # a color bar beside it would be a stub

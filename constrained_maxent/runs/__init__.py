@@ -20,7 +20,7 @@ from constrained_maxent.lazy import lazy
 
 if TYPE_CHECKING:
     from constrained_maxent.runs.environments import make_environment
-    from constrained_maxent.runs.evaluation import RunEvaluation, evaluate
+    from constrained_maxent.runs.evaluation import RunEvaluation, contradiction, evaluate
     from constrained_maxent.runs.pictures import Recording, draw_run, record_video
     from constrained_maxent.runs.run_folder import RunFolder
     from constrained_maxent.runs.settings import TrainSettings
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy(
     __name__,
     environments=["make_environment"],
-    evaluation=["RunEvaluation", "evaluate"],
+    evaluation=["RunEvaluation", "contradiction", "evaluate"],
     pictures=["Recording", "draw_run", "record_video"],
     run_folder=["RunFolder"],
     settings=["TrainSettings"],
@@ -42,6 +42,7 @@ __all__ = [
     "RunEvaluation",
     "RunFolder",
     "TrainSettings",
+    "contradiction",
     "draw_run",
     "evaluate",
     "load_agent",

@@ -30,16 +30,18 @@ from constrained_maxent.errors import (
 )
 from constrained_maxent.evaluation.state_measures import STATE_MEASURES
 from constrained_maxent.functionals import Entropy, Functional, LinearCost
+from constrained_maxent.functionals.config import functional_from_config
 from constrained_maxent.occupancy import Counts, GaussianMixture, OccupancyEstimator
 from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.penalties import AdaptiveLagrangian, Quadratic
 from constrained_maxent.problem import Constraint
-from constrained_maxent.runs.settings import TrainSettings
+from constrained_maxent.runs.settings import TrainSettings, json_object
 from constrained_maxent.spaces import Environment
 from constrained_maxent.tasks import PRESETS
 from constrained_maxent.tracker import find_tracker
 from constrained_maxent.types import FloatArray
 from constrained_maxent.wrappers import constrain
+from constrained_maxent.wrappers.float_info import FloatInfo
 
 VectorEnv = gym.vector.VectorEnv[Any, Any, Any]
 
@@ -154,6 +156,9 @@ def _make(env_id: str, settings: TrainSettings, **stack: Any) -> VectorEnv:
     kwargs = settings.environment_kwargs()
     if twice := sorted(kwargs.keys() & {*stack, "num_envs"}):
         raise InvalidSetting(f"env-kwargs must not set {', '.join(twice)}: these are settings of their own.")
+    mode, spec = kwargs.get("vectorization_mode"), find_spec(env_id)
+    if mode in ("sync", "async") or (mode is None and spec.vector_entry_point is None):
+        kwargs["wrappers"] = [FloatInfo]  # Gymnasium stacks what the copies report, and would cut it
     with _refused(env_id, f"env-kwargs={settings.env_kwargs}"):
         return gym.make_vec(env_id, num_envs=settings.num_envs or 1, **kwargs, **stack)
 
@@ -198,7 +203,7 @@ def _wrap(bare: VectorEnv, settings: TrainSettings, tracking: dict[str, Any]) ->
     bare.action_space.seed(0)
     steps = [bare.step(bare.action_space.sample()) for _ in range(_PROBED)]
     infos = steps[0][4]
-    objective = None if settings.objective is None else find_functional("objective", settings.objective)
+    objective = _objective(settings.objective, of_cells=counted is None)
     penalty = settings.chosen_penalty() or (AdaptiveLagrangian() if settings.beta is None else Quadratic(settings.beta))
     constraints = {}
     if (key := _cost_key(infos, settings)) is not None:
@@ -218,6 +223,19 @@ def _wrap(bare: VectorEnv, settings: TrainSettings, tracking: dict[str, Any]) ->
         chosen = _over_density(bare, settings, observations, infos, needs_density=needs_density)
     wrapped: VectorEnv = constrain(bare, objective, constraints, **(chosen | tracking))
     return wrapped
+
+
+SHARE = 0.01
+"""Size of the cells whose entropy is maximized of densities, if nothing is said, in standard deviations."""
+
+
+def _objective(given: str | None, *, of_cells: bool) -> Functional | None:
+    """What ``--objective`` names or describes; by default the entropy, of densities that of cells."""
+    if given is None:
+        return Entropy(resolution=SHARE) if of_cells else None
+    if given.lstrip().startswith("{"):
+        return functional_from_config(json_object("objective", given, example='{"kind": "Entropy"}'))
+    return find_functional("objective", given)
 
 
 def find_functional(option: str, path: str) -> Functional:
@@ -254,8 +272,11 @@ def _over_cells(bare: VectorEnv, settings: TrainSettings) -> dict[str, Any]:
         raise InvalidSetting(f"{given}: only observations in a Box have coordinates.")
     estimator = Counts(memory=settings.memory or 0.0)
     estimator.bind(bare.single_observation_space, bare.single_action_space)
-    episodes = {} if settings.steps_per_batch is not None else {"episodes_per_batch": max(8, settings.num_envs or 1)}
-    return {"estimator": estimator, **episodes}
+    if settings.steps_per_batch is not None:
+        return {"estimator": estimator}
+    if settings.episodes_per_batch is None and find_horizon(bare) is None:  # episodes may have no end
+        return {"estimator": estimator, "steps_per_batch": max(_STEPS, settings.num_envs or 1)}
+    return {"estimator": estimator, "episodes_per_batch": max(8, settings.num_envs or 1)}
 
 
 def _over_density(

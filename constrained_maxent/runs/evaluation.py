@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import warnings
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import gymnasium as gym
 
-from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.errors import ContradictedDynamics, InvalidSetting
 from constrained_maxent.evaluation import (
     ExactEvaluation,
     LimitVerdict,
     RolloutEvaluation,
     StateMeasures,
+    UniformActions,
     evaluate_rollouts,
     exact_problem,
 )
@@ -30,6 +32,8 @@ EPISODES = 20
 """Episodes where observations are continuous, if nothing is said."""
 FINITE_EPISODES = 100
 """Episodes where observations are finite, if nothing is said: they are short, and rollouts cheap."""
+SEED = 1_000_000
+"""Of the rollouts, if nothing is said: no training begins there."""
 _AT_ONCE = 32
 """Copies of an environment that run in parallel, unless the training had more."""
 
@@ -43,7 +47,9 @@ class RunEvaluation:
         iteration: of the run's last checkpoint.
         seed: of the rollouts.
         rollouts: what was measured in them.
+        uniform: the same of uniform actions, for comparison.
         exact: exact values, where environment and policy are finite and known.
+        no_exact: why there are none, where an environment publishes its dynamics.
         limits: whether each limit is kept: exactly, where that is known.
     """
 
@@ -51,7 +57,9 @@ class RunEvaluation:
     iteration: int
     seed: int
     rollouts: RolloutEvaluation
+    uniform: RolloutEvaluation
     exact: ExactEvaluation | None
+    no_exact: str | None
     limits: tuple[LimitVerdict, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -61,13 +69,15 @@ class RunEvaluation:
             "iteration": self.iteration,
             "seed": self.seed,
             "rollouts": self.rollouts.to_json(),
+            "uniform": self.uniform.to_json(),
             "exact": exact_json(self.exact),
+            "no_exact": self.no_exact,
             "limits": [asdict(verdict) for verdict in self.limits],
         }
 
 
 def evaluate(
-    folder: RunFolder, *, n_episodes: int | None = None, seed: int = 1_000_000, measures: StateMeasures | None = None
+    folder: RunFolder, *, n_episodes: int | None = None, seed: int = SEED, measures: StateMeasures | None = None
 ) -> RunEvaluation:
     """Roll the last policy of a run out on whole episodes from their true start, however it was trained.
 
@@ -92,13 +102,35 @@ def evaluate(
             is_box = isinstance(env.single_observation_space, gym.spaces.Box)
             n_episodes = EPISODES if is_box else FINITE_EPISODES
         agent = load_agent(folder, env)
-        exact = exact_evaluation(exact_problem(env), agent)
+        problem, no_exact = exact_problem(env)
         rollouts = evaluate_rollouts(env, agent, n_episodes=n_episodes, seed=seed, measures=measures)
+        if rollouts.contradiction is not None:
+            problem, no_exact = None, rollouts.contradiction
+        exact = exact_evaluation(problem, agent)
+        actions = UniformActions(env, seed=seed)
+        uniform = evaluate_rollouts(env, actions, n_episodes=n_episodes, seed=seed, measures=measures)
         constraints = find_tracker(env).problem.constraints
     limits = rollouts.limits if exact is None else judge_exactly(constraints, exact)
-    evaluation = RunEvaluation(env_id, agent.iteration, seed, rollouts, exact, limits)
+    evaluation = RunEvaluation(env_id, agent.iteration, seed, rollouts, uniform, exact, no_exact, limits)
     folder.write_json(folder.evaluation_path, evaluation.to_json())
     return evaluation
+
+
+def contradiction(folder: RunFolder) -> str | None:
+    """What in some fresh episodes of a run's last policy its environment's published dynamics do not explain.
+
+    Nothing, where episodes need not end or batches are not of whole ones.
+
+    Raises:
+        InvalidRun, DamagedCheckpoint, CheckpointMismatch: the folder holds no run that can be evaluated.
+    """
+    env_id, settings = load_config(folder)
+    with closing(make_evaluation_environment(env_id, settings, FINITE_EPISODES)) as env, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ContradictedDynamics)  # it is what is asked
+        agent, tracker = load_agent(folder, env), find_tracker(env)
+        if tracker.weighting.horizon is None or not tracker.whole_episodes:
+            return None
+        return evaluate_rollouts(env, agent, n_episodes=FINITE_EPISODES, seed=SEED).contradiction
 
 
 def make_evaluation_environment(env_id: str, settings: TrainSettings, n_episodes: int) -> VectorEnv:

@@ -18,9 +18,9 @@ from constrained_maxent.agents import PGP
 from constrained_maxent.atomic import replacing
 from constrained_maxent.errors import InvalidRun, UnsupportedPolicy
 from constrained_maxent.evaluation import exact_problem
-from constrained_maxent.evaluation.exact import with_dynamics
 from constrained_maxent.functionals import Functional
 from constrained_maxent.occupancy import Mixture, Scale
+from constrained_maxent.oracle.published import first_copy
 from constrained_maxent.references import Reference, shipped
 from constrained_maxent.runs.environments import VectorEnv, make_environment
 from constrained_maxent.runs.recorder import exact_evaluation
@@ -61,7 +61,9 @@ def draw_run(folder: RunFolder) -> list[Path]:
             }
         except KeyError as error:
             raise InvalidRun(f"{folder.metrics_path} is damaged: it has no column {error}.") from error
-        if (occupancy := _occupancy(agent, title=f"{env_id}, iteration {agent.iteration}")) is not None:
+        contradicted = folder.summary_path.exists() and folder.read_summary().get("no_exact") is not None
+        title = f"{env_id}, iteration {agent.iteration}"
+        if not contradicted and (occupancy := _occupancy(agent, title=title)) is not None:
             figures[folder.occupancy_figure_path] = occupancy
         figures |= _pictures(folder, env_id, settings, agent)
     for path, figure in figures.items():
@@ -264,7 +266,7 @@ def _unit(functional: Functional, scale: Scale) -> str | None:
 def _occupancy(agent: PGP, *, title: str) -> Figure | None:
     from constrained_maxent.reporting import grid_occupancy_figure
 
-    exact = exact_evaluation(exact_problem(agent.env), agent)
+    exact = exact_evaluation(exact_problem(agent.env)[0], agent)
     desc = None if exact is None else lake_of(agent.env, len(exact.occupancy))
     if exact is None or desc is None:
         return None
@@ -275,7 +277,7 @@ def _occupancy(agent: PGP, *, title: str) -> Figure | None:
 def lake_of(env: Environment, n_states: int) -> NDArray[np.bytes_] | None:
     """The map of an environment if it is a lake: letters S, F, H and G, one for each state."""
     # Other environments have a desc as well: Taxi's shows its streets.
-    desc = np.asarray(getattr(with_dynamics(env).unwrapped, "desc", []))
+    desc = np.asarray(getattr(first_copy(env), "desc", []))
     return desc if desc.size == n_states and np.isin(desc, [b"S", b"F", b"H", b"G"]).all() else None
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import csv
 import time
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 from constrained_maxent.agents import PGP, IterationReport
 from constrained_maxent.atomic import naming
+from constrained_maxent.errors import ContradictedDynamics
 from constrained_maxent.evaluation import ExactEvaluation, ExactProblem
 from constrained_maxent.evaluation.state_measures import evaluate_states, measures_of
+from constrained_maxent.evaluation.witness import Witness
 from constrained_maxent.functionals import Functional
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
@@ -28,7 +31,11 @@ class Recorder:
         since: iteration that this run began, or went on, from.
 
     Attributes:
-        last: objective and constraint values of the last estimate, and of the last batch alone.
+        last: objective and constraint values of the last estimate, and of the last batch alone; its mass, and the mean
+            length of its episodes [steps].
+        first: the same of the first batch, whose policy is nearly uniform; ``None`` where the run goes on from later.
+        problem: for exact evaluation; ``None`` where that is impossible, or since batches contradicted it.
+        contradiction: what in the batches the published dynamics do not explain.
     """
 
     def __init__(
@@ -38,7 +45,12 @@ class Recorder:
         from torch.utils.tensorboard import SummaryWriter
 
         self.last: dict[str, Any] = {}
-        self._folder, self._settings, self._problem = folder, settings, problem
+        self.problem = problem
+        self.contradiction: str | None = None
+        self._witness = None if problem is None else Witness(problem)
+        self._checked = 0  # steps
+        self.first: dict[str, Any] | None = None
+        self._folder, self._settings = folder, settings
         self._file = folder.metrics_path.open("a", newline="", encoding="utf-8")
         self._metrics = csv.DictWriter(self._file, columns(agent), extrasaction="ignore", lineterminator="\n")
         if not folder.metrics_path.stat().st_size:
@@ -53,17 +65,46 @@ class Recorder:
         is_last = report.iteration == settings.iterations
         evaluate = is_last or is_due(report.iteration, settings.evaluate_every, dense=4)
         if evaluate or is_due(report.iteration, settings.log_every, dense=16):
-            measured = _exact(exact_evaluation(self._problem, agent)) | _states(agent) if evaluate else {}
+            if evaluate:
+                self._check(agent, is_last=is_last)
+            measured = _exact(exact_evaluation(self.problem, agent)) | _states(agent) if evaluate else {}
             self._write(_row(report) | measured)
         is_old = time.monotonic() - self._saved >= 60.0 * settings.checkpoint_minutes
         if not is_last and (is_old or report.iteration % settings.checkpoint_every == 0):
             self.checkpoint(agent)
+        tracker = find_tracker(agent.env)
+        batch = tracker.last_batch
         self.last = {
             "objective": report.objective,
             "constraints": dict(report.constraints),
             "objective_fresh": report.objective_fresh,
             "constraints_fresh": dict(report.constraints_fresh),
+            "mass": tracker.estimator.mass_,
+            "mass_fresh": None if batch is None else float(batch.weights.sum()) / batch.n_episodes,
+            "episode_length": None if batch is None else batch.n_steps / batch.n_episodes,
         }
+        if report.iteration == 1:
+            self.first = self.last
+
+    def _check(self, agent: PGP, *, is_last: bool) -> None:
+        """Hold the last batch, and those of the evaluations before it, against what the environment publishes."""
+        batch = find_tracker(agent.env).last_batch
+        if self._witness is None or self.problem is None or batch is None:
+            return
+        self._witness.see(batch)
+        # All steps are looked through each time: so only where they have doubled.
+        if not is_last and self._witness.n_steps < 2 * self._checked:
+            return
+        self._checked = self._witness.n_steps
+        self.contradiction = self._witness.contradiction()
+        if self.contradiction is not None:
+            self.problem = None
+            warnings.warn(
+                f"{self.contradiction} The environment does something else than it publishes: exact values and a "
+                "certificate are left out.",
+                ContradictedDynamics,
+                stacklevel=2,
+            )
 
     def _write(self, row: Mapping[str, float | int | None]) -> None:
         with naming(self._folder.metrics_path):

@@ -49,8 +49,9 @@ class TrainSettings:
     memory: float | None = None
     """Share of the old occupancy estimate that each fit keeps, in [0, 1)."""
     objective: str | None = None
-    """module:Name of a functional of your own to maximize instead of the entropy, for an environment without wrappers
-    of its own; a class or function without arguments that makes one will do."""
+    """What to maximize in an environment without wrappers of its own: module:Name of a functional, or of what makes one
+    when it is called; or a JSON object, '{"kind": "Entropy", "resolution": 0.05}'. Default: the entropy, of continuous
+    states with a resolution of 0.01."""
     constraint: str | None = None
     """module:Name of a functional of your own to keep below its limit, for such an environment; beta or penalty
     enforces it."""

@@ -40,6 +40,8 @@ class Result:
         certificate: how far it is from the optimum, where that is quickly found.
         no_certificate: why there is none, where one might be expected: nobody can keep the limit, for example.
         interrupted: whether Ctrl-C ended it before its time.
+        first_batch: what ``summary["estimate"]`` says of the last, of a policy nearly uniform; ``None`` if the run goes
+            on from a later one.
         lacks_cost: whether there was no constraint because no step reports a cost.
     """
 
@@ -51,6 +53,7 @@ class Result:
     no_certificate: str | None
     interrupted: bool
     lacks_cost: bool
+    first_batch: Mapping[str, Any] | None = None
 
 
 def train(
@@ -175,7 +178,8 @@ def _run(
     finished: dict[str, Any] | None = None
     with ExitStack() as resources:
         resources.enter_context(closing(agent.env))
-        problem, without_cost = exact_problem(agent.env), lacks_cost(env_id, settings, agent.env)
+        problem, no_exact = exact_problem(agent.env)
+        without_cost = lacks_cost(env_id, settings, agent.env)
         begun = time.perf_counter()
         resources.enter_context(lock.renewed())
         interrupts = resources.enter_context(stop_on_request())
@@ -206,6 +210,8 @@ def _run(
         assert recorder is not None, "there is at least one iteration to do"
         recorder.checkpoint(agent)
     lock.check()
+    if recorder.contradiction is not None:
+        problem, no_exact = None, recorder.contradiction
     seconds = time.perf_counter() - begun
     interrupted = agent.iteration < iterations
     tracker, exact = find_tracker(agent.env), exact_evaluation(problem, agent)
@@ -220,9 +226,11 @@ def _run(
         "steps_per_second": round((agent.timesteps - steps_before) / seconds, 1),
         "estimate": recorder.last,
         "exact": exact_json(exact),
+        "no_exact": no_exact,
         "uniform_policy": exact_json(problem.evaluate_uniform()) if problem is not None else None,
         "limits": [asdict(verdict) for verdict in limits],
         "while_training": {name: asdict(record) for name, record in tracker.violations.items()},
+        "cell_sizes": tracker.problem.cell_sizes,
         "certificate": None,
         "versions": {
             "python": platform.python_version(),
@@ -233,11 +241,15 @@ def _run(
     folder.write_json(folder.summary_path, summary)
     # Last: whatever happens to the convex solver, the run has its summary.
     certificate, no_certificate = _certify(problem, agent)
+    if no_exact is not None and agent.is_tabular:
+        no_certificate = f"Nor are there exact values: {no_exact}"
     if certificate is not None:
         summary["certificate"] = certificate.to_json()
         folder.write_json(folder.summary_path, summary)
     limits_in_words = (*map(str, limits), *on_the_way(tracker))
-    return Result(folder, summary, agent, limits_in_words, certificate, no_certificate, interrupted, without_cost)
+    return Result(
+        folder, summary, agent, limits_in_words, certificate, no_certificate, interrupted, without_cost, recorder.first
+    )
 
 
 def _saved(recorder: Recorder, agent: PGP, folder: RunFolder) -> str:

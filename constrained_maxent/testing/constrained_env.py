@@ -76,7 +76,10 @@ class _Watch:
         self._check_report(info)
 
     def step(self) -> None:
+        before = self.tracker.timesteps
         _, reward, terminated, truncated, info = self.env.step(self.env.action_space.sample())
+        taken = (self.tracker.timesteps - before) // self.num_envs
+        require(taken == 1, f"one step must be one of TrackOccupancy, not {taken}: layers that repeat belong below it")
         self.calls += 1
         self._record(np.atleast_1d(reward), info)
         done = np.atleast_1d(np.logical_or(terminated, truncated)) & self.active

@@ -125,7 +125,7 @@ def _sums_of(estimator: OccupancyEstimator, batch: Batch, when: str) -> None:
     mass = batch.weights.sum() / batch.n_episodes
     require(
         isinstance(estimator.mass_, float) and np.isclose(estimator.mass_, mass, rtol=1e-9),
-        f"mass_ must be the float Σ weights / n_episodes = {mass:g} {when}, got {estimator.mass_!r}",
+        f"mass_ must be the float Σ weights / n_episodes = {float(mass)!r} {when}, got {estimator.mass_!r}",
     )
     costs = {name: batch.weights @ cost / batch.n_episodes for name, cost in batch.costs.items()}
     known = estimator.expected_costs_

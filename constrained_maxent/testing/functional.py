@@ -114,8 +114,8 @@ def _check_differences(functional: Functional, table: FloatArray, rng: Generator
         tolerance = 1e-6 * (float(np.sum(np.abs(derivative * direction))) + abs(value)) + 1e-12
         require(
             abs(difference - slope) <= tolerance,
-            f"the derivative must match finite differences: it gives {slope:g} along a direction in which the value "
-            f"changes by {difference:g}",
+            f"the derivative must match finite differences: it gives {slope:.10g} along a direction in which the value "
+            f"changes by {difference:.10g}",
         )
 
 

@@ -8,9 +8,11 @@ from typing import Any, SupportsFloat
 import gymnasium as gym
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
+from numpy.typing import NDArray
 
 from constrained_maxent.errors import DuplicateName, InvalidData, MissingCost
 from constrained_maxent.wrappers.layers import require_scalar
+from constrained_maxent.wrappers.replies import copied_info, five
 
 
 class BooleanCosts(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -46,7 +48,8 @@ class BooleanCosts(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._key, self._cost = key, cost
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        observation, reward, terminated, truncated, info = self.env.step(action)
+        observation, reward, terminated, truncated, reported = five(self.env.step(action))
+        info = copied_info(reported)
         violated = {name: float(not held) for name, held in satisfied(info, self._key).items()}
         costs = named_costs(info, violated, sum(violated.values()), self._cost)
         return observation, reward, terminated, truncated, info | costs
@@ -77,6 +80,8 @@ def satisfied(info: Mapping[str, Any], key: str, *, n_rows: int | None = None) -
         if n_rows is not None and name.startswith("_"):
             continue  # the mask of another entry
         entries = np.asarray(value)
+        if n_rows is not None and entries.dtype == object and entries.shape == (n_rows,):
+            entries = _held_by_row(entries, np.asarray(reported.get(f"_{name}", np.ones(n_rows, dtype=np.bool_))))
         if entries.dtype != np.bool_ or entries.size == 0 or (n_rows is not None and entries.shape[:1] != (n_rows,)):
             raise InvalidData(
                 f"info[{key!r}][{name!r}] must be True where the constraint is satisfied, or an array of such; got "
@@ -84,6 +89,14 @@ def satisfied(info: Mapping[str, Any], key: str, *, n_rows: int | None = None) -
             )
         held[name] = bool(entries.all()) if n_rows is None else entries.reshape(n_rows, -1).all(axis=1)
     return held
+
+
+def _held_by_row(entries: NDArray[Any], reporting: NDArray[Any]) -> NDArray[Any]:
+    """Truth values that Gymnasium stacked as objects, as NumPy's are; as they were, if there is something else."""
+    rows = [np.asarray(entry) if reports else np.True_ for entry, reports in zip(entries, reporting, strict=True)]
+    if all(row.dtype == np.bool_ and row.size for row in rows):
+        return np.array([row.all() for row in rows])
+    return entries
 
 
 def named_costs(info: Mapping[str, Any], violated: Mapping[str, Any], total: Any, cost: str) -> dict[str, Any]:

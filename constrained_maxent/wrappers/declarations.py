@@ -20,11 +20,12 @@ from constrained_maxent.functionals import (
     MixtureDistance,
 )
 from constrained_maxent.functionals.config import functional_config, functional_from_config
-from constrained_maxent.functionals.entropy import Over
+from constrained_maxent.functionals.entropy import Over, Resolution
 from constrained_maxent.penalties import AdaptiveLagrangian, Penalty, is_known_kind, penalty_from_config
 from constrained_maxent.spaces import single_spaces
 from constrained_maxent.types import FloatArray, Points
 from constrained_maxent.wrappers.layers import Declaring, ScalarLayer
+from constrained_maxent.wrappers.replies import with_pseudo_reward
 
 Divergence = Literal["kl", "l2"]
 
@@ -45,9 +46,18 @@ class DeclaresObjective(Declaring):
 class DeclaresEntropy(Declaring):
     """The arguments of ``EntropyObjective``, whatever kind of environment it is put around."""
 
-    def __init__(self, env: Any, *, over: Over = "state-action", smoothing: float | None = None) -> None:
-        self._wrap(env, over=over, smoothing=smoothing)
-        self.tracker.set_objective(Entropy(over=over, smoothing=smoothing))
+    def __init__(
+        self,
+        env: Any,
+        *,
+        over: Over = "state-action",
+        smoothing: float | None = None,
+        resolution: Resolution | None = None,
+    ) -> None:
+        entropy = Entropy(over=over, smoothing=smoothing, resolution=resolution)
+        plain = list(entropy.resolution) if isinstance(entropy.resolution, tuple) else entropy.resolution
+        self._wrap(env, over=over, smoothing=smoothing, resolution=plain)
+        self.tracker.set_objective(entropy)
 
 
 class DeclaresConstraint(Declaring):
@@ -129,6 +139,8 @@ class EntropyObjective(DeclaresEntropy, ScalarLayer):
         env: a stack with ``TrackOccupancy`` in it.
         over: ``"state-action"`` or ``"state"``, see :class:`~constrained_maxent.functionals.Entropy`.
         smoothing: σ ≥ 0, in units of λ; usual: 1e-6 for masses of cells, and 1e-300 for densities.
+        resolution: for densities: the size of a cell in each coordinate, or a share of the first batch's standard
+            deviations, such as 0.01. Where episodes end early, it says what a step of life is worth.
 
     Raises:
         InvalidSetting: a vector environment.
@@ -234,6 +246,7 @@ class PseudoReward(Declaring, ScalarLayer):
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
+        info = with_pseudo_reward(info)
         info["original_reward"] = reward
         return observation, info["pseudo_reward"], terminated, truncated, info
 

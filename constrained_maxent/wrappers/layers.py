@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
+from numpy.typing import NDArray
 
 from constrained_maxent.errors import InvalidData, InvalidSetting
 from constrained_maxent.occupancy import (
@@ -20,9 +20,11 @@ from constrained_maxent.occupancy import (
     estimator_from_config,
 )
 from constrained_maxent.occupancy.horizon import find_horizon
-from constrained_maxent.spaces import single_spaces
-from constrained_maxent.tracker import LogProb, Pairing, Tracker, find_tracker
+from constrained_maxent.occupancy.memory import require_memory
+from constrained_maxent.spaces import kept_rows, single_spaces
+from constrained_maxent.tracker import LogProb, Pairing, Tracker, copies_have_trackers, find_tracker
 from constrained_maxent.types import check_count
+from constrained_maxent.wrappers.length_watch import LengthWatch
 from constrained_maxent.wrappers.observed import StateSource, check_source
 
 VOID = "physics_error"
@@ -118,22 +120,29 @@ class Tracking:
             policy_log_prob=policy_log_prob,
             suggestions=suggestions,
         )
+        _require_untracked(env)
         num_envs = env.num_envs if isinstance(env, gym.vector.VectorEnv) else 1
         _check_batch_size(episodes_per_batch, steps_per_batch, pairing=pairing, num_envs=num_envs)
         check_source(state)
         observations, actions = single_spaces(env)
         bound = estimator_from_config(config).bind(observations if state is None else STATE_SPACE, actions)
+        found = find_horizon(env)
+        weighting = Weighting(discount, found if horizon is None else horizon, scale)
+        # Copies that are out of step by design have first episodes that are cut short.
+        staggered = getattr(env.unwrapped, "_staggered_starts", False) is True
         self.tracker = Tracker(
             bound,
-            Weighting(discount, find_horizon(env) if horizon is None else horizon, scale),
+            weighting,
             pairing=pairing,
             whole_episodes=steps_per_batch is None,
+            staggered=staggered,
             policy_log_prob=policy_log_prob,
             suggestions=suggestions,
         )
-        horizon = self.tracker.weighting.horizon
-        self._horizon: float = math.inf if horizon is None else horizon
+        self._lengths_seen = LengthWatch(weighting, found, is_given=horizon is not None, staggered=staggered)
         self._source = state
+        self._space = observations
+        self._sees_places, self._has_room = True, False
         self._episodes_per_batch = episodes_per_batch
         self._steps_per_batch = steps_per_batch
         self._has_cells = bound.table_shape() is not None
@@ -141,6 +150,32 @@ class Tracking:
 
     def _begin(self, env: Any) -> None:
         """Prepare to record; the last part of the constructor."""
+
+    def _seal(self) -> None:
+        """The environment is in use: what has to be recorded is known now.
+
+        Raises:
+            InsufficientMemory: the observations of one batch do not fit.
+        """
+        self.tracker.seal()
+        self._sees_places = self.tracker.sees_places
+        if self._has_room or not isinstance(self._space, gym.spaces.Box):
+            return
+        one = np.zeros((1, *self._space.shape))
+        n_bytes, horizon = self._kept(one).nbytes, self.tracker.weighting.horizon
+        n_steps = self._steps_per_batch or (self._episodes_per_batch or 1) * (horizon or 1)
+        require_memory(
+            2 * n_steps * n_bytes,
+            f"A batch of {n_steps} steps with observations of {one.size} numbers",
+            "take smaller batches, or give TrackOccupancy a state=, so that observations need not be kept",
+        )
+        self._has_room = True
+
+    def _kept(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Rows of observations as they are stored until the batch ends."""
+        if self._sees_places:
+            return rows
+        return kept_rows(self._space, rows, are_needed=self._source is None)
 
     def _require_log_prob_throughout(self, is_known: bool, *, is_first: bool) -> None:
         """Log π is known of all steps of a batch, or of none."""
@@ -152,8 +187,14 @@ class Tracking:
                 "whole batches, or begin a new one by reset(options={'new_batch': True})."
             )
 
-    def _runs_past_horizon(self) -> InvalidSetting:
-        return InvalidSetting(f"An episode runs past horizon={self._horizon}: give TrackOccupancy the true horizon=.")
+
+def _require_untracked(env: Any) -> None:
+    """Raise ``InvalidSetting`` if each copy in a vector environment is a stack with a tracker already."""
+    if copies_have_trackers(env):
+        raise InvalidSetting(
+            f"There is a TrackOccupancy already in every copy of {env}: put one around the vector environment, and "
+            "none around its copies."
+        )
 
 
 def _check_batch_size(

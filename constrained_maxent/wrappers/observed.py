@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,69 @@ from numpy.typing import NDArray
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, MissingCost, MissingState, NonFiniteValue
 from constrained_maxent.functionals.base import OWN_REWARD, Source
-from constrained_maxent.types import FloatArray
+from constrained_maxent.types import FloatArray, require_finite
 
 StateSource = str | Callable[[Any], Any]
 """The name of a key of ``info``, or a function of one observation."""
+
+
+LARGEST = 1e100
+"""What is larger than this cannot be squared and summed in double precision."""
+
+
+_WATCHED = (
+    "What a constraint or the objective watches must be there on every step: name another key, or give a function "
+    "(observation, action, next_observation)."
+)
+
+
+def own(value: Any) -> Any:
+    """A copy for a function of the user's, which may write into what it is given."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    return value if isinstance(value, (int, float, np.generic)) else deepcopy(value)
+
+
+def as_number(name: str, value: Any) -> float:
+    """One real number, given as such, as a truth value, or as an array of one entry.
+
+    Raises:
+        InvalidData: something else, or a number beyond ``LARGEST``.
+        NonFiniteValue: NaN or infinite.
+    """
+    given = value
+    if isinstance(value, np.ndarray) and value.size == 1:
+        value = value.item()
+    if isinstance(value, (str, bytes, complex)):
+        raise InvalidData(f"{name} must be a number, got {given!r}.")
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidData(f"{name} must be a number, got {given!r}.") from error
+    except OverflowError:
+        raise NonFiniteValue(f"{name} is a whole number beyond all floats.") from None
+    if -LARGEST <= number <= LARGEST:
+        return number
+    if math.isfinite(number):
+        raise _too_large(name, number)
+    raise NonFiniteValue(f"{name} is {number}.")
+
+
+def _too_large(name: str, value: float) -> InvalidData:
+    return InvalidData(f"{name} is {value:g}: beyond {LARGEST:g} squares and sums overflow, so take a larger unit.")
+
+
+def require_usable(name: str, rows: NDArray[Any]) -> None:
+    """Raise ``NonFiniteValue`` where numbers are NaN or infinite, and ``InvalidData`` where they exceed ``LARGEST``."""
+    if rows.dtype.kind != "f":
+        return
+    flat = rows.reshape(-1)
+    with np.errstate(over="ignore"):
+        if np.dot(flat, flat) < LARGEST:  # as good as always, and a NaN is not: faster than to look at each
+            return
+    require_finite(name, rows)
+    if (largest := float(np.abs(flat).max(initial=0.0))) > LARGEST:
+        raise _too_large(f"An entry of {name[0].lower()}{name[1:]}", largest)
 
 
 def observed_cost(
@@ -24,28 +84,25 @@ def observed_cost(
 
     Raises:
         MissingCost: ``info`` has no such key.
-        InvalidData: not a number.
+        InvalidData: not a number, or too large.
         NonFiniteValue: NaN or infinite.
     """
     if isinstance(source, str):
         if source not in info:
             raise MissingCost(
                 f"The environment reported no info[{source!r}] (it reported: {', '.join(sorted(info)) or 'nothing'}). "
-                "A cost must be there on every step; give cost= another key or a function "
-                "(observation, action, next_observation)."
+                f"{_WATCHED}"
             )
         cost = info[source]
     elif source is OWN_REWARD:
         cost = reward
     else:
-        cost = source(observation, action, next_observation)
-    try:
-        value = float(cost)
-    except (TypeError, ValueError) as error:
-        raise InvalidData(f"The cost {source!r} must be a number, got {cost!r}.") from error
-    if not math.isfinite(value):
-        raise NonFiniteValue(f"The cost {source!r} is {value}.")
-    return value
+        cost = source(own(observation), own(action), own(next_observation))
+    if type(cost) is float and -LARGEST <= cost <= LARGEST:
+        return cost
+    if isinstance(source, str):
+        return as_number(f"info[{source!r}]", cost)
+    return as_number("The environment's reward" if source is OWN_REWARD else f"The cost {source!r}", cost)
 
 
 def reported_costs(key: str, infos: Mapping[str, Any], mask: NDArray[np.bool_]) -> FloatArray:
@@ -54,17 +111,27 @@ def reported_costs(key: str, infos: Mapping[str, Any], mask: NDArray[np.bool_]) 
         return np.empty(0)
     if key not in infos or not np.all(np.asarray(infos.get(f"_{key}", mask))[mask]):
         known = ", ".join(sorted(name for name in infos if not name.startswith("_"))) or "nothing"
-        raise MissingCost(
-            f"Not every sub-environment reported info[{key!r}] (reported: {known}). A cost must be there on every "
-            "step; give cost= another key or a function (observation, action, next_observation)."
-        )
+        raise MissingCost(f"Not every sub-environment reported info[{key!r}] (reported: {known}). {_WATCHED}")
+    return numbers_of(f"infos[{key!r}]", infos[key], mask)
+
+
+def numbers_of(name: str, values: Any, mask: NDArray[np.bool_]) -> FloatArray:
+    """Those numbers that the mask says, ``(mask.sum(),)``, of one for each sub-environment; checked like ``as_number``.
+
+    A copy that reports nothing has no number, whatever stands in its place.
+    """
     try:
-        costs = np.asarray(infos[key], dtype=np.float64).reshape(mask.shape)[mask]
+        column = np.asarray(values)
+        if column.dtype.kind not in "fiubO":
+            raise ValueError(column.dtype)
+        rows = column.reshape(mask.shape)[mask]
     except (TypeError, ValueError) as error:
-        raise InvalidData(f"infos[{key!r}] must be one number per sub-environment, got {infos[key]!r}.") from error
-    if not np.isfinite(costs).all():
-        raise NonFiniteValue(f"The cost {key!r} is not finite.")
-    return costs
+        raise InvalidData(f"{name} must be one number per sub-environment, got {values!r}.") from error
+    if rows.dtype == object:
+        return np.array([as_number(name, value) for value in rows])
+    numbers: FloatArray = rows.astype(np.float64)
+    require_usable(name, numbers)
+    return numbers
 
 
 def check_source(source: StateSource | None) -> None:
@@ -78,7 +145,7 @@ def state_of(source: StateSource, observation: Any, info: Mapping[str, Any]) -> 
 
     Raises:
         MissingState: ``info`` has no such key.
-        InvalidData: not numbers.
+        InvalidData: not numbers, or too large.
         NonFiniteValue: NaN or infinite.
     """
     if isinstance(source, str):
@@ -86,13 +153,21 @@ def state_of(source: StateSource, observation: Any, info: Mapping[str, Any]) -> 
             raise MissingState(_missing(source, info))
         value = info[source]
     else:
-        value = source(observation)
+        value = source(own(observation))
+    return _coordinates(f"The state {source!r}", value).reshape(-1)
+
+
+def _coordinates(name: str, values: Any) -> FloatArray:
     try:
-        state = np.array(value, dtype=np.float64).reshape(-1)
-    except (TypeError, ValueError) as error:
-        raise InvalidData(f"The state {source!r} must be numbers, got {value!r}.") from error
-    if not np.isfinite(state).all():
-        raise NonFiniteValue(f"The state {source!r} is {state}.")
+        array = np.asarray(values)
+        if array.dtype.kind not in "fiubO":
+            raise ValueError(array.dtype)
+        state = np.array(array, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidData(f"{name} must be numbers, got {values!r}.") from error
+    if not state.size:
+        raise InvalidData(f"{name} has no coordinates.")
+    require_usable(name, state)
     return state
 
 
@@ -109,18 +184,24 @@ def states_of(
     """
     if not isinstance(source, str):
         rows = [state_of(source, observations[i], {}) for i in np.flatnonzero(needed).tolist()]
-        if len({len(row) for row in rows}) > 1:
-            raise InvalidData(f"The state {source!r} has not always the same length.")
-        return np.array(rows)
+        return _of_equal_length(source, rows)
     if source not in infos or not np.all(np.asarray(infos.get(f"_{source}", needed))[needed]):
         raise MissingState(_missing(source, infos))
+    reported = infos[source]
+    if isinstance(reported, np.ndarray) and reported.dtype == object:  # of copies that report lists
+        rows = [_coordinates(f"infos[{source!r}]", row).reshape(-1) for row in reported[needed]]
+        return _of_equal_length(source, rows)
     try:
-        states: FloatArray = np.array(infos[source], dtype=np.float64).reshape(len(needed), -1)[needed]
-    except (TypeError, ValueError) as error:
+        column = np.asarray(reported).reshape(len(needed), -1)
+    except ValueError as error:
         raise InvalidData(f"infos[{source!r}] must be one row of numbers per sub-environment.") from error
-    if not np.isfinite(states).all():
-        raise NonFiniteValue(f"The state {source!r} is not finite.")
-    return states
+    return _coordinates(f"infos[{source!r}]", column[needed])
+
+
+def _of_equal_length(source: StateSource, rows: list[FloatArray]) -> FloatArray:
+    if len({len(row) for row in rows}) > 1:
+        raise InvalidData(f"The state {source!r} has not always the same length.")
+    return np.array(rows)
 
 
 def _missing(key: str, info: Mapping[str, Any]) -> str:

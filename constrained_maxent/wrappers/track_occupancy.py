@@ -7,15 +7,17 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, SupportsFloat
 
+import gymnasium as gym
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from constrained_maxent.errors import NonFiniteValue
+from constrained_maxent.errors import InvalidData
 from constrained_maxent.spaces import as_row
 from constrained_maxent.tracker import NEW_BATCH
-from constrained_maxent.types import Batch, require_finite
+from constrained_maxent.types import Batch
 from constrained_maxent.wrappers.layers import VOID, ScalarLayer, Tracking
-from constrained_maxent.wrappers.observed import observed_cost, state_of
+from constrained_maxent.wrappers.observed import as_number, observed_cost, require_usable, state_of
+from constrained_maxent.wrappers.replies import checked_reset, copied_info, explained, five, flag
 
 
 class TrackOccupancy(Tracking, ScalarLayer):
@@ -94,24 +96,26 @@ class TrackOccupancy(Tracking, ScalarLayer):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset the environment. An unfinished episode counts as truncated, unless ``options`` asks for a new batch."""
         tracker = self.tracker
-        tracker.seal()
+        self._seal()
         if not self._observations or self._generation != tracker.generation:
             self._generation = tracker.generation
             self._forget_batch()  # by now the wrappers above have declared what they observe
         self._has_functions = any(map(callable, tracker.sources.values()))
         options = dict(options or {})
         new_batch = bool(options.pop(NEW_BATCH, False))
-        observation, reset_info = self.env.reset(seed=seed, options=options or None)
-        self._needs_reset = True
-        self._observe(observation, reset_info)
-        info = dict(reset_info)
+        was_under_way, self._needs_reset = not self._needs_reset, True
+        observation, info = checked_reset(self.env.reset(seed=seed, options=options or None))
+        self._observe(observation, info)
         self._add_rewards(info, dict.fromkeys(tracker.problem.term_names, 0.0), is_ready=False)
         if new_batch:
             self._forget_batch()
             tracker.restart_batch()
-        elif self._fragment:
-            self._end_trajectory(terminated=False, truncated=True)
-            self._close_if_complete(info)
+        else:
+            if was_under_way and self._time:
+                self._lengths_seen.ended(0, self._time, "reset")
+            if self._fragment:
+                self._end_trajectory(terminated=False, truncated=True)
+                self._close_if_complete(info)
         self._time = 0
         self._needs_reset = False
         return observation, info
@@ -119,26 +123,36 @@ class TrackOccupancy(Tracking, ScalarLayer):
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Step the environment, record the step, and add the pseudo-reward to ``info``."""
         if self._needs_reset or self._generation != self.tracker.generation:
-            raise ResetNeeded("Call reset() before step(): no episode is under way.")
+            raise self._reset_needed()
         # Layers below may change an action in place.
         taken = action if isinstance(action, (int, np.integer)) else deepcopy(action)
-        observation, reward, terminated, truncated, step_info = self.env.step(action)
         self._needs_reset = True  # until the step has proved sound
-        done = bool(terminated or truncated)
-        info = dict(step_info)
         try:
+            observation, reward, terminated, truncated, step_info = five(self.env.step(action))
+            is_terminal, is_cut = flag("terminated", terminated), flag("truncated", truncated)
+            done = is_terminal or is_cut
+            info = copied_info(step_info)
             self._record(taken, observation, reward, info, done)
-        except Exception:
+        except BaseException as error:  # an interrupt as well: nobody knows whether the environment took the step
             self._drop_fragment()
-            raise
+            raise explained(error)  # noqa: B904  # it is the same one, or has it as its cause
         if done and info.get(VOID):
             self._drop_fragment()
             info["pseudo_reward_ready"] = False
         elif done:
-            self._end_trajectory(bool(terminated), bool(truncated))
+            self._end_trajectory(is_terminal, is_cut)
+            self._lengths_seen.ended(0, self._time, "terminated" if is_terminal else "truncated")
         self._close_if_complete(info)
         self._needs_reset = done
         return observation, reward, terminated, truncated, info
+
+    def _reset_needed(self) -> ResetNeeded:
+        layer, hint = self.env, ""
+        while isinstance(layer, gym.Wrapper):
+            if isinstance(layer, gym.wrappers.Autoreset):
+                hint = " Autoreset belongs above TrackOccupancy, which must see each reset."
+            layer = layer.env
+        return ResetNeeded(f"Call reset() before step(): no episode is under way.{hint}")
 
     # Recording.
 
@@ -146,22 +160,25 @@ class TrackOccupancy(Tracking, ScalarLayer):
         """Keep what the next action will be taken on; after an episode's last step there is none."""
         self._observation_row = self._checked_row(observation)
         if self._source is not None and not is_last:
-            self._state = state_of(self._source, observation, info)
+            state, before = state_of(self._source, observation, info), self._state
+            if before is not None and len(state) != len(before):
+                raise InvalidData(f"A state has {len(state)} coordinates, before it had {len(before)}.")
+            self._state = state
         # Only cost functions see observations as they are; environments may reuse their buffers.
         self._observation = deepcopy(observation) if self._has_functions else None
 
     def _checked_row(self, observation: Any) -> Any:
         row = as_row(self.env.observation_space, observation)
         if not isinstance(row, int):
-            require_finite("The observation", row)
+            require_usable("The observation", row)
         return row
 
     def _record(self, action: Any, observation: Any, reward: SupportsFloat, info: dict[str, Any], done: bool) -> None:
         tracker = self.tracker
-        if self._time >= self._horizon:
-            raise self._runs_past_horizon()
-        if not math.isfinite(reward):
-            raise NonFiniteValue(f"The environment returned the reward {reward}.")
+        if self._time >= self._lengths_seen.limit:
+            self._lengths_seen.reached()
+        if not isinstance(reward, float) or not math.isfinite(reward):
+            as_number("The environment's reward", reward)
         observed = {
             key: observed_cost(source, self._observation, action, observation, reward, info)
             for key, source in tracker.sources.items()
@@ -175,7 +192,7 @@ class TrackOccupancy(Tracking, ScalarLayer):
         self._observe(observation, info, is_last=done)
 
         # Nothing is stored before everything has proved sound.
-        self._observations.append(row)
+        self._observations.append(row if isinstance(row, int) else self._kept(row[None])[0])
         self._actions.append(action_row)
         if state is not None:
             self._states.append(state)
@@ -254,6 +271,7 @@ class TrackOccupancy(Tracking, ScalarLayer):
 
     def _close_batch(self) -> dict[str, Any]:
         batch = self._batch()
+        self._lengths_seen.closed(batch)
         report = self.tracker.close(
             batch,
             n_first=self._n_first,
@@ -272,7 +290,7 @@ class TrackOccupancy(Tracking, ScalarLayer):
         terminated, truncated = np.array(self._ends).T
         episodes = None
         if self._steps_per_batch is not None:
-            episodes = self.tracker.count_episodes(starts, lengths, terminated | truncated)
+            episodes = self.tracker.episode_count.of(starts, lengths, terminated | truncated)
         return Batch(
             observations=np.array(self._observations),
             actions=np.array(self._actions),

@@ -83,6 +83,22 @@ class TestSolve:
         assert code == 2
         assert "cost by 0.009" in err
 
+    @pytest.mark.fault
+    def test_numbers_are_printed_as_they_were_given(self, cmaxent):
+        lake = json.dumps({"desc": ["SF", "FG"]})
+        options = ["--horizon", "infinite", "--discount", 0.9999999, "--betas", 0.1234567, 0.1234568, 1e6]
+        code, out, _ = cmaxent("solve", "SafeFrozenLake-v0", "--env-kwargs", lake, *options)
+        assert code == 0
+        for figure in ("discount 0.9999999", "β = 0.1234567", "β = 0.1234568", "β = 1e+06"):
+            assert figure in out
+
+    @pytest.mark.fault
+    def test_a_penalty_beyond_the_solver(self, cmaxent):
+        lake = json.dumps({"desc": ["SF", "HG"]})
+        code, out, err = cmaxent("solve", "SafeFrozenLake-v0", "--env-kwargs", lake, "--betas", 1e300)
+        assert (code, out) != (0, "")
+        assert "beta=1e+300" in " ".join(err.split())
+
     def test_unknown_dynamics(self, cmaxent):
         code, _, err = cmaxent("solve", "Blackjack-v1")
         assert code == 2

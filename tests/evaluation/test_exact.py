@@ -171,7 +171,9 @@ class TestWhatIsNotKnown:
         env = constrained(gym.make("FrozenLake-v1"), cost="prob")
         with pytest.raises(MissingCost, match=r"'prob' is known step by step only.*cost_tables"):
             ExactProblem.from_env(env)
-        assert exact_problem(env) is None
+        problem, reason = exact_problem(env)
+        assert problem is None
+        assert "'prob' is known step by step only" in reason
 
     def test_dynamics(self, constrained):
         class Blind(gym.Env):
@@ -180,11 +182,13 @@ class TestWhatIsNotKnown:
         env = constrained(Blind(), constraints={})
         with pytest.raises(InvalidMDP, match="no attribute P"):
             ExactProblem.from_env(env)
-        assert exact_problem(env) is None
+        assert exact_problem(env) == (None, None)
 
     def test_sub_environments_in_other_processes(self, lake, constrained):
         env = constrained(gym.make_vec("SafeFrozenLake-v0", num_envs=2, vectorization_mode="async"))
-        assert exact_problem(env) is None
+        problem, reason = exact_problem(env)
+        assert problem is None
+        assert "other processes" in reason
         env.close()
 
     @pytest.mark.parametrize("ask", [ExactProblem.from_env, exact_problem])

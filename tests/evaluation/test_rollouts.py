@@ -37,7 +37,7 @@ def agent_on(random_policy):
 def test_agrees_with_the_exact_value(lake, agent_on, kind, scale):
     env = lake(kind, stack={"discount": 0.9, "scale": scale}, **GRID)
     agent = agent_on(env)
-    exact = exact_problem(env).evaluate(agent.policy_table())
+    exact = exact_problem(env)[0].evaluate(agent.policy_table())
     rollouts = evaluate_rollouts(env, agent, n_episodes=1600, seed=5)
     assert rollouts.n_episodes == 1600
     # The interval is at 95 %; twice as wide is 4 standard errors, which one right result in 16,000 misses.
@@ -220,6 +220,8 @@ class TestByHand:
         figures = found.figures()
         assert list(figures) == [
             "entropy (nats)",
+            "mass of λ",
+            "episode length (steps)",
             "budget - limit",
             "cost, mean per step",
             "cost, maximum",
@@ -230,7 +232,6 @@ class TestByHand:
             "effective grid cells, share",
             "outside the grid, share of steps",
             "late, share of steps",
-            "episode length (steps)",
         ]
         assert figures["cost, maximum"] == Estimate(0.5, 0.5, 0.5)
         plain = json.loads(json.dumps(found.to_json()))

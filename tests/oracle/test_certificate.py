@@ -222,3 +222,18 @@ class TestMismatch:
     def test_no_policy(self) -> None:
         with pytest.raises(InvalidMDP, match="policy"):
             certify(BANDIT, [[0.5, 0.6]], self.best)
+
+
+@pytest.mark.fault
+def test_a_small_limit_that_is_broken_by_a_tenth() -> None:
+    """A bad state reached with 1e-9 by an action of which the limit allows 0.005, and the policy takes 0.0055."""
+    step = [[[1.0, 0.0], [1.0 - 1e-9, 1e-9]], [[1.0, 0.0], [1.0, 0.0]]]
+    mdp = TabularMDP.from_arrays(step, [1.0, 0.0], discount=0.9)
+    cost = {"c": LinearCost([[0.0, 0.0], [1.0, 1.0]], limit=0.9e-9 * 0.005)}
+    found = certify(mdp, [[0.9945, 0.0055], [0.5, 0.5]], constraints=cost)
+    assert found.breach == pytest.approx(0.1, rel=1e-6)
+    assert found.slater
+    assert found.slater_margin == pytest.approx(cost["c"].limit, rel=1e-6)
+    # The optimum's entropy is that of (0.995, 0.005).
+    gained = sum(sign * p * math.log(p) for sign, q in ((1, 0.0055), (-1, 0.005)) for p in (q, 1.0 - q))
+    assert found.gap == pytest.approx(gained, abs=1e-6)

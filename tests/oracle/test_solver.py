@@ -542,3 +542,119 @@ def test_a_stiff_penalty_at_a_finite_horizon_is_solved() -> None:
     solution = solve(mdp, constraints={"d": distance}, penalties={"d": Quadratic(1000.0)}, scale="truncated")
     assert solution.gap <= 1e-5 * solution.value
     assert 0.0 < solution.constraints["d"] < 0.05
+
+
+def two_states(chance: float, *, discount: float = 0.9, horizon: int | None = None) -> TabularMDP:
+    """The second action leads to a bad state with that chance; from there back at once."""
+    step = [[[1.0, 0.0], [1.0 - chance, chance]], [[1.0, 0.0], [1.0, 0.0]]]
+    return TabularMDP.from_arrays(step, [1.0, 0.0], discount=discount, horizon=horizon)
+
+
+def entropy_of(masses: Any) -> float:
+    return -sum(mass * math.log(mass) for mass in masses if mass > 0.0)
+
+
+@pytest.mark.fault
+class TestSmallLimits:
+    """Costs far below the average mass, in any unit: kept, at the value worked out by hand, or it is said."""
+
+    @pytest.mark.parametrize("chance", [1e-2, 1e-5, 1e-9, 1e-11])
+    @pytest.mark.parametrize("unit", [1.0, 1e6, 1e-9])
+    def test_a_bad_state_that_is_hardly_reached(self, chance: float, unit: float) -> None:
+        # With q of the second action d(bad) = γ·chance·q·d(start), both add up to 1, and the limit lets q be 0.005.
+        share = 0.9 * chance * 0.005
+        start, bad = 1.0 / (1.0 + share), share / (1.0 + share)
+        cost = LinearCost([[0.0, 0.0], [unit, unit]], limit=unit * bad)
+        best = solve(two_states(chance), None, {"cost": cost})
+        assert best.status == "optimal"
+        assert best.value == pytest.approx(
+            entropy_of([0.995 * start, 0.005 * start, bad / 2, bad / 2]), abs=2e-6 if chance > 1e-10 else 1e-5
+        )
+        assert best.policy[0, 1] == pytest.approx(0.005, rel=1e-5 if chance > 1e-10 else 1e-3)
+        assert best.constraints["cost"] <= 1e-6 * cost.limit
+        assert best.primal_residual <= 1e-6
+        # ∂H/∂q = log(0.995/0.005) at a price of γ·chance·d(start) each.
+        expected = math.log(199.0) / (0.9 * chance * unit)
+        assert best.multipliers["cost"] == pytest.approx(expected, rel=0.15)
+
+    @pytest.mark.parametrize("scale", ["normalized", "truncated"])
+    def test_within_a_finite_horizon(self, scale: Any) -> None:
+        # The second action earns, but at the first of two steps it may be taken with 0.005 only.
+        mdp = two_states(1e-7, discount=1.0, horizon=2)
+        unit = 0.5 if scale == "normalized" else 1.0
+        cost = LinearCost([[0.0, 0.0], [1.0, 1.0]], limit=unit * 1e-7 * 0.005)
+        best = solve(mdp, Reward([[0.0, 1.0], [0.0, 0.0]]), {"c": cost}, scale=scale)
+        assert best.status == "optimal"
+        assert best.value == pytest.approx(1.005 * unit, abs=1e-6)
+        assert best.constraints["c"] <= 1e-6 * cost.limit
+
+    def test_nothing_is_allowed(self) -> None:
+        best = solve(two_states(1e-9), None, {"c": LinearCost([[0.0, 0.0], [1.0, 1.0]], limit=0.0)})
+        assert best.status == "optimal"
+        assert best.value == pytest.approx(0.0, abs=1e-6)
+
+    @pytest.mark.parametrize("share", [1e-3, 1e-5, 1e-9])
+    @pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
+    def test_a_rare_action(self, share: float, unit: float) -> None:
+        best = solve(bandit(), None, {"c": LinearCost([[0.0, unit]], limit=share * unit)})
+        assert best.status == "optimal"
+        assert best.value == pytest.approx(entropy_of([share, 1.0 - share]), abs=1e-7)
+        assert best.constraints["c"] <= 1e-6 * share * unit
+
+    @pytest.mark.parametrize("limit", [1e-6, 1e-12, 0.0, -1e-9])
+    def test_costs_that_cancel(self, limit: float) -> None:
+        # −1 and 1 in turn: both alike, but for the limit.
+        best = solve(bandit(), None, {"c": LinearCost([[-1.0, 1.0]], limit=limit)})
+        assert best.status == "optimal"
+        assert best.value == pytest.approx(LOG2, abs=1e-8)
+        assert best.constraints["c"] <= 1e-6 * abs(limit)
+
+    def test_limits_of_all_sizes_at_once(self) -> None:
+        share = 0.9 * 1e-5 * 0.005
+        table = np.zeros((4, 2, 2))
+        table[0, 1], table[1, 0, 1], table[2, 0, 0], table[3, 1, 0] = 1.0, 1e6, 1e-12, 1e9
+        limits = [share / (1.0 + share), 1e6, 1e-11, 0.3e9 * share]
+        costs = {
+            f"c{i}": LinearCost(cost, limit=limit) for i, (cost, limit) in enumerate(zip(table, limits, strict=True))
+        }
+        best = solve(two_states(1e-5), None, costs)
+        assert best.status == "optimal"
+        assert best.policy[0, 1] == pytest.approx(0.005, rel=1e-4)
+        assert all(best.constraints[name] <= 1e-6 * cost.limit for name, cost in costs.items())
+
+    @pytest.mark.parametrize("limit", [1e-2, 1e-6, 1e-10])
+    def test_divergences(self, limit: float) -> None:
+        """Near the reference entropy rises by √(2·limit·V) along the line of steepest ascent, V = Var(log ref)."""
+        reference = np.array([0.7, 0.2, 0.1])
+        best = solve(bandit(3), None, {"kl": KLDivergence([reference], limit=limit)})
+        logs = np.log(reference)
+        rise = math.sqrt(2.0 * limit * float(reference @ logs**2 - (reference @ logs) ** 2))
+        assert best.value == pytest.approx(entropy_of(reference) + rise, abs=max(3.0 * limit, 2e-7))
+        assert best.status == "inaccurate" or best.constraints["kl"] <= 1e-6 * limit
+
+    def test_what_breaks_its_limit_is_not_called_optimal(self) -> None:
+        """No multiplier is enough for a divergence of 0, which the solver exceeds by its noise."""
+        best = solve(bandit(3), None, {"kl": KLDivergence([[0.7, 0.2, 0.1]])})
+        price = best.multipliers["kl"] * best.constraints["kl"]
+        assert best.status == ("optimal" if price <= 1e-6 else "inaccurate")
+
+    @pytest.mark.parametrize("limit", [0.5e-7, 1e-7 - 1e-12, 0.0])
+    def test_what_nobody_can_keep(self, limit: float) -> None:
+        with pytest.raises(InfeasibleProblem) as caught:
+            solve(bandit(), None, {"c": LinearCost([[1e-7, 2e-7]], limit=limit)})
+        assert caught.value.slacks["c"] == pytest.approx(1e-7 - limit, rel=1e-3)
+
+    @pytest.mark.parametrize("unit", [1e-9, 1e9])
+    def test_penalties_in_any_unit(self, unit: float) -> None:
+        # Between (1/2, 1/2) and the limit of 1/4: β = 1 in units of the cost; see the same in units of 1.
+        cost = {"c": LinearCost([[0.0, unit]], limit=0.25 * unit)}
+        best = solve(bandit(), None, cost, penalties={"c": Quadratic(1.0 / unit**2)})
+        excess = best.policy[0, 1] - 0.25
+        assert best.status == "optimal"
+        assert math.log(best.policy[0, 0] / best.policy[0, 1]) == pytest.approx(2.0 * excess, rel=1e-5)
+
+    @pytest.mark.parametrize("penalty", [Quadratic(1e300), Exact(1e300)])
+    def test_penalties_beyond_the_solver(self, penalty: Any) -> None:
+        cost = {"c": LinearCost([[0.0, 1.0]], limit=0.25)}
+        with pytest.raises(InvalidSetting, match=r"beta=1e\+300.*solve without it"):
+            solve(bandit(), None, cost, penalties={"c": penalty})

@@ -78,3 +78,14 @@ class TestAtFiniteHorizon:
 def test_settings_that_make_no_sense(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidSetting):
         best_stationary(MDP, **options)
+
+
+@pytest.mark.fault
+def test_a_small_limit_is_kept() -> None:
+    step = [[[1.0, 0.0], [1.0 - 1e-9, 1e-9]], [[1.0, 0.0], [1.0, 0.0]]]
+    mdp = TabularMDP.from_arrays(step, [1.0, 0.0], discount=0.9)
+    limit = 0.9e-9 * 0.005  # lets the second action be taken with 0.005
+    (best,) = best_stationary(mdp, None, {"c": LinearCost([[0.0, 0.0], [1.0, 1.0]], limit=limit)}, starts=1)
+    assert best.is_feasible
+    assert best.constraints["c"] <= 1e-5 * limit
+    assert best.policy[0, 1] == pytest.approx(0.005, rel=1e-4)

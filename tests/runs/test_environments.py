@@ -407,3 +407,41 @@ class TestCircles:
         # 1 and 0 that never change, and a circle of another radius.
         rows = np.stack([np.ones(20), np.zeros(20), 2.0 * np.cos(first), 2.0 * np.sin(first)], axis=1)
         assert circles(rows) == []
+
+
+class Violating(gym.Env):
+    """A cost of 0 where all is well, and of 0.75 where not: in copy 1, seeded by 1."""
+
+    observation_space = action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.is_good, self.time = seed == 0, 0
+        return 0, {}
+
+    def step(self, action):
+        self.time += 1
+        return 0, 0.0, False, self.time == 9, {"cost": 0 if self.is_good else 0.75}
+
+
+@pytest.mark.fault
+@pytest.mark.parametrize("mode", ["sync", None])
+def test_costs_of_copies_are_not_cut(mode, monkeypatch):
+    spec = gym.envs.registration.EnvSpec("Violating-v0", entry_point=Violating, max_episode_steps=9)
+    monkeypatch.setitem(gym.registry, "Violating-v0", spec)
+    kwargs = json.dumps({} if mode is None else {"vectorization_mode": mode})
+    env = make_environment(
+        "Violating-v0", TrainSettings(num_envs=2, limit=0.0, env_kwargs=kwargs, episodes_per_batch=2)
+    )
+    env.reset(seed=0)
+    for _ in range(9):
+        *_, infos = env.step(np.zeros(2, dtype=np.int64))
+    assert infos["batch"]["constraints"]["cost"] > 0.7 / 2  # 0.375 at discount 1, a little else at 0.99
+
+
+@pytest.mark.fault
+def test_without_a_horizon_batches_are_of_steps(monkeypatch):
+    spec = gym.envs.registration.EnvSpec("Endless-v0", entry_point=Violating)
+    monkeypatch.setitem(gym.registry, "Endless-v0", spec)
+    assert not find_tracker(make_environment("Endless-v0", TrainSettings())).whole_episodes
+    assert find_tracker(make_environment("Endless-v0", TrainSettings(episodes_per_batch=8))).whole_episodes

@@ -1,9 +1,13 @@
 """Evaluation environments: whole episodes from their true start, whatever the training had."""
 
+import warnings
+
 import gymnasium as gym
 import pytest
 
-from constrained_maxent.errors import InvalidRun, InvalidSetting
+from constrained_maxent import cli
+from constrained_maxent.envs import SafeFrozenLake
+from constrained_maxent.errors import ContradictedDynamics, InvalidRun, InvalidSetting
 from constrained_maxent.evaluation import Grid, StateMeasures
 from constrained_maxent.runs.evaluation import evaluate, make_evaluation_environment
 from constrained_maxent.runs.run_folder import RunFolder
@@ -93,3 +97,59 @@ def test_no_episodes(run, n_episodes):
 def test_no_run(tmp_path):
     with pytest.raises(InvalidRun, match="is not a run folder"):
         evaluate(RunFolder(tmp_path))
+
+
+class Drifting(SafeFrozenLake):
+    """In one step of ten another action is taken than the one that is given; ``P`` says nothing of it."""
+
+    def step(self, action):
+        if self.np_random.random() < 0.1:
+            action = int(self.np_random.integers(4))
+        return super().step(action)
+
+
+class Watched(gym.Wrapper):
+    """A layer of somebody's own."""
+
+
+@pytest.mark.fault
+class TestWhatIsNotAsPublished:
+    @pytest.fixture
+    def register(self):
+        made = []
+
+        def make(env_id, entry_point):
+            gym.register(env_id, entry_point=entry_point)
+            made.append(env_id)
+            return env_id
+
+        yield make
+        for env_id in made:
+            del gym.registry[env_id]
+
+    def test_steps_that_contradict_it(self, register, run, capsys):
+        """Found while training, on fresh episodes and before a certificate: no exact value is left anywhere."""
+        env_id = register("Drifting-v0", Drifting)
+        with pytest.warns(ContradictedDynamics, match="came next in state"):
+            result = run(env_id=env_id)
+        assert result.summary["exact"] is result.summary["uniform_policy"] is result.certificate is None
+        assert "came next in state" in result.summary["no_exact"]
+        assert "Nor are there exact values" in result.no_certificate
+        with pytest.warns(ContradictedDynamics):
+            evaluation = evaluate(result.folder, n_episodes=100)
+        assert evaluation.exact is None
+        assert evaluation.to_json()["no_exact"] == evaluation.rollouts.contradiction
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert cli.main(["certify", str(result.folder.path)]) != 0
+        assert "does something else than it publishes" in " ".join(capsys.readouterr().err.split())
+
+    def test_layers_that_may_change_it(self, register, run, capsys):
+        env_id = register("Watched-v0", lambda **arguments: Watched(SafeFrozenLake(**arguments)))
+        result = run(env_id=env_id)
+        assert result.summary["exact"] is None
+        assert "Watched may change the process" in result.summary["no_exact"]
+        assert cli.main(["evaluate", str(result.folder.path), "--episodes", "8"]) == 0
+        assert "no exact values. Watched may change" in " ".join(capsys.readouterr().out.split())
+        assert cli.main(["certify", str(result.folder.path)]) != 0
+        assert "Watched may change" in " ".join(capsys.readouterr().err.split())

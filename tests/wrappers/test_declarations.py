@@ -62,7 +62,7 @@ EXAMPLES = {
         "suggestions": {"learning_rate": 0.1},
     },
     Objective: {"functional": Entropy(over="state", smoothing=1e-3)},
-    EntropyObjective: {"over": "state", "smoothing": 1e-3},
+    EntropyObjective: {"over": "state", "smoothing": 1e-3, "resolution": None},
     CostConstraint: {"cost": "danger", "limit": 0.5, "penalty": Exact(2.0), "name": "safety"},
     ImitationConstraint: {
         "reference": TABLE.tolist(),
@@ -101,7 +101,8 @@ class TestRecords:
             elif isinstance(value, Counts):
                 assert spec.kwargs[name] == {"kind": "Counts", "memory": 0.25, "smoothing": 0.0}
             elif isinstance(value, Entropy):
-                assert spec.kwargs[name] == {"kind": "Entropy", "limit": 0.0, "over": "state", "smoothing": 1e-3}
+                plain = {"kind": "Entropy", "limit": 0.0, "over": "state", "smoothing": 1e-3, "resolution": None}
+                assert spec.kwargs[name] == plain
             elif not isinstance(value, Autograd):
                 assert spec.kwargs[name] == value
 

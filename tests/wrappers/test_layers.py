@@ -117,6 +117,7 @@ class TestVoidInVectors:
         assert report["sub_environments"] == [1, 0, 1]
         assert log[1].infos["pseudo_reward_ready"].tolist()[0] is False
 
+    @pytest.mark.filterwarnings("ignore::constrained_maxent.errors.HorizonMismatch")
     @pytest.mark.parametrize("mode", MODES)
     def test_batches_of_steps(self, scripted, mode):
         fns = [lambda own=own: scripted.Playback(scripted.episode(*own)) for own in (VOID, GOOD[0])]

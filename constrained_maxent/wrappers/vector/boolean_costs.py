@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from constrained_maxent.wrappers.boolean_costs import named_costs, satisfied
 from constrained_maxent.wrappers.layers import require_vector
+from constrained_maxent.wrappers.replies import copied_info, five
 
 
 class BooleanCosts(gym.vector.VectorWrapper):  # in Gymnasium 1.2 not generic
@@ -34,7 +35,8 @@ class BooleanCosts(gym.vector.VectorWrapper):  # in Gymnasium 1.2 not generic
         return self.env.reset(seed=seed, options=options)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        observations, rewards, terminated, truncated, infos = self.env.step(actions)
+        observations, rewards, terminated, truncated, reported = five(self.env.step(actions))
+        infos = copied_info(reported)
         every = np.ones(self.num_envs, dtype=np.bool_)
         # Where all are being reset, Gymnasium leaves the key out: that is not a missing cost.
         silent = self._resetting

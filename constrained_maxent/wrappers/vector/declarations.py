@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from constrained_maxent.wrappers.declarations import (
     DeclaresConstraint,
     DeclaresCost,
@@ -12,6 +14,7 @@ from constrained_maxent.wrappers.declarations import (
     DeclaresObjective,
 )
 from constrained_maxent.wrappers.layers import Declaring, VectorLayer
+from constrained_maxent.wrappers.replies import with_pseudo_reward
 
 
 class Objective(DeclaresObjective, VectorLayer):
@@ -45,5 +48,7 @@ class PseudoReward(Declaring, VectorLayer):
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         observations, rewards, terminated, truncated, infos = self.env.step(actions)
-        infos["original_reward"], infos["_original_reward"] = rewards, infos["_pseudo_reward"]
-        return observations, infos["pseudo_reward"], terminated, truncated, infos
+        infos = with_pseudo_reward(infos)
+        # Copies: Gymnasium's own wrappers of rewards write into the array.
+        infos["original_reward"], infos["_original_reward"] = np.array(rewards), infos["_pseudo_reward"]
+        return observations, infos["pseudo_reward"].copy(), terminated, truncated, infos

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
 import numpy as np
 from gymnasium.error import ResetNeeded
+from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from gymnasium.vector.utils import iterate
 from numpy.typing import NDArray
 
-from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
+from constrained_maxent.errors import IntegerInfo, InvalidData, InvalidSetting
 from constrained_maxent.functionals.base import OWN_REWARD
 from constrained_maxent.spaces import as_row, as_rows
 from constrained_maxent.tracker import NEW_BATCH, Report
 from constrained_maxent.types import Batch, FloatArray, require_finite
 from constrained_maxent.wrappers.layers import VOID, Tracking, VectorLayer
-from constrained_maxent.wrappers.observed import observed_cost, reported_costs, states_of
+from constrained_maxent.wrappers.observed import observed_cost, reported_costs, require_usable, states_of
+from constrained_maxent.wrappers.replies import checked_reset, copied_info, explained, five, flags
 from constrained_maxent.wrappers.vector.autoreset import Autoreset
 from constrained_maxent.wrappers.vector.recorder import Columns, VectorRecorder, join
 
@@ -77,6 +80,7 @@ class TrackOccupancy(Tracking, VectorLayer):
 
     def _begin(self, env: Any) -> None:
         self._autoreset = Autoreset(env)
+        self._may_be_cut = isinstance(env.unwrapped, (SyncVectorEnv, AsyncVectorEnv))
         self._generation = self.tracker.generation
         self._first_half: Columns | None = None
         self._recorder = VectorRecorder(env.num_envs)
@@ -91,7 +95,7 @@ class TrackOccupancy(Tracking, VectorLayer):
 
         Unfinished episodes count as truncated, unless ``options`` asks for a new batch.
         """
-        self.tracker.seal()
+        self._seal()
         options = dict(options or {})
         new_batch = bool(options.pop(NEW_BATCH, False))
         mask = np.array(options.get("reset_mask", np.ones(self.num_envs, dtype=bool)), dtype=bool)
@@ -102,9 +106,8 @@ class TrackOccupancy(Tracking, VectorLayer):
         is_stale = self._generation != self.tracker.generation
         if (self._rows is None or is_stale) and not mask.all():
             raise ResetNeeded("Call reset() without a reset_mask first, and after an error.")
-        observations, reset_infos = self.env.reset(seed=seed, options=options or None)
-        infos = dict(reset_infos)
         self._rows = None  # until the observations have proved sound
+        observations, infos = checked_reset(self.env.reset(seed=seed, options=options or None))
         rows = self._checked_rows(observations)
         states = self._states_after(observations, infos, mask)
         if new_batch or is_stale:
@@ -113,6 +116,8 @@ class TrackOccupancy(Tracking, VectorLayer):
             self._first_half = None
             self.tracker.restart_batch()
         recorder = self._recorder
+        for i in np.flatnonzero(mask & recorder.active & (recorder.time > 0)).tolist():
+            self._lengths_seen.ended(i, int(recorder.time[i]), "reset")
         # An episode of no steps is none; the others end here.
         recorder.drop(mask & (recorder.time == 0))
         recorder.end(mask, np.zeros(self.num_envs, dtype=bool))
@@ -130,22 +135,36 @@ class TrackOccupancy(Tracking, VectorLayer):
         # Layers below may change the actions in place.
         taken = deepcopy(actions) if self._observations is not None else None
         action_rows = as_rows(self.single_action_space, actions)
-        observations, rewards, terminated, truncated, step_infos = self.env.step(actions)
-        infos = dict(step_infos)
         try:
-            self._record(taken, action_rows, observations, rewards, terminated, truncated, infos)
-        except Exception:
+            observations, rewards, terminated, truncated, step_infos = five(self.env.step(actions))
+            infos = copied_info(step_infos)
+            is_terminal = flags("terminated", terminated, self.num_envs)
+            is_cut = flags("truncated", truncated, self.num_envs)
+            self._record(taken, action_rows, observations, rewards, is_terminal, is_cut, infos)
+        except BaseException as error:  # an interrupt as well: nobody knows whether the environment took the step
             self._recorder.drop(np.ones(self.num_envs, dtype=bool))
             self._rows = None
-            raise
+            raise explained(error)  # noqa: B904  # it is the same one, or has it as its cause
         return observations, rewards, terminated, truncated, infos
 
     # Recording.
 
     def _checked_rows(self, observations: Any) -> NDArray[Any]:
         rows = as_rows(self.single_observation_space, observations)
-        require_finite("The observations", rows)
+        if len(rows) != self.num_envs:
+            raise InvalidData(f"There are {len(rows)} observations of {self.num_envs} sub-environments.")
+        require_usable("The observations", rows)
         return rows
+
+    def _checked_rewards(self, rewards: Any) -> FloatArray:
+        try:
+            array = np.array(rewards, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidData(f"Rewards must be one number per sub-environment, got {rewards!r}.") from error
+        if array.shape != (self.num_envs,):
+            raise InvalidData(f"Rewards must be of shape ({self.num_envs},), got shape {array.shape}.")
+        require_finite("The environment's rewards", array)
+        return array
 
     def _states_after(self, observations: Any, infos: Any, fresh: NDArray[np.bool_]) -> FloatArray | None:
         """The states that the next actions will be taken in: new ones where the mask says so, else as they were."""
@@ -154,6 +173,8 @@ class TrackOccupancy(Tracking, VectorLayer):
         ones = [] if isinstance(self._source, str) else list(iterate(self.observation_space, observations))
         if not fresh.any():
             return self._states
+        if isinstance(self._source, str):
+            self._warn_of_integers(self._source, infos)
         new = states_of(self._source, ones, infos, fresh)
         if self._states is not None and new.shape[1] != self._states.shape[1]:
             raise InvalidData(f"States have {new.shape[1]} coordinates, before {self._states.shape[1]}.")
@@ -174,17 +195,16 @@ class TrackOccupancy(Tracking, VectorLayer):
         action_rows: Any,
         observations: Any,
         rewards: Any,
-        terminated: Any,
-        truncated: Any,
+        terminated: NDArray[np.bool_],
+        truncated: NDArray[np.bool_],
         infos: Any,
     ) -> None:
         recorder, tracker = self._recorder, self.tracker
         active = recorder.active
-        if (recorder.time[active] >= self._horizon).any():
-            raise self._runs_past_horizon()
-        if not np.isfinite(rewards).all():
-            raise NonFiniteValue("The environment returned a reward that is not finite.")
-        done = np.logical_or(terminated, truncated) & active
+        if (recorder.time[active] >= self._lengths_seen.limit).any():
+            self._lengths_seen.reached()
+        rewards = self._checked_rewards(rewards)
+        done = (terminated | truncated) & active
         finals = self._autoreset.final_observations(infos, done)
         observed = self._observed(actions, observations, finals, rewards, infos, active=active, done=done)
         assert self._rows is not None
@@ -195,22 +215,24 @@ class TrackOccupancy(Tracking, VectorLayer):
         parts = self._live_parts(self._rows, action_rows, observed, log_probs)
         rows = self._checked_rows(observations)
         for final in finals.values():
-            require_finite("The observation", np.asarray(as_row(self.single_observation_space, final)))
+            require_usable("The observation", np.asarray(as_row(self.single_observation_space, final)))
         starting = self._autoreset.starting(active, done)
         next_states = self._states_after(observations, infos, starting | (active & ~done))
         void = self._void(done, infos)
 
         # Nothing is stored before everything has proved sound.
         self._add_rewards(infos, parts, active=active, ready=active & ~void & self._is_ready())
-        columns = {"observation": self._rows, "action": action_rows}
+        columns = {"observation": self._kept(self._rows), "action": action_rows}
         if states is not None:
             columns["state"] = states
         if log_probs is not None:
             columns["log_prob"] = log_probs
         recorder.record(columns | {_column(key): values for key, values in observed.items()})
         tracker.timesteps += recorder.num_envs  # as agents count them
+        for i in np.flatnonzero(done & ~void).tolist():
+            self._lengths_seen.ended(i, int(recorder.time[i]), "terminated" if terminated[i] else "truncated")
         recorder.drop(void)
-        recorder.end(done, np.asarray(terminated, dtype=bool))
+        recorder.end(done, terminated)
         self._observe(observations, rows, next_states)
         recorder.start(starting)
         self._close_if_complete(infos)
@@ -232,9 +254,11 @@ class TrackOccupancy(Tracking, VectorLayer):
         for key, source in sources.items():
             if isinstance(source, str):
                 for reports, mask in self._autoreset.reports(infos, active, done):
+                    self._warn_of_integers(source, reports)
                     observed[key][mask] = reported_costs(source, reports, mask)
             elif source is OWN_REWARD:
-                observed[key][active] = np.asarray(rewards, dtype=np.float64)[active]
+                require_usable("The environment's reward", rewards)
+                observed[key][active] = rewards[active]
         if functions := {key: source for key, source in sources.items() if callable(source)}:
             before = list(iterate(self.observation_space, self._observations))
             after = list(iterate(self.observation_space, observations))
@@ -244,6 +268,19 @@ class TrackOccupancy(Tracking, VectorLayer):
                         next_one = finals.get(i, after[i])
                         observed[key][i] = observed_cost(function, before[i], action, next_one, rewards[i], {})
         return observed
+
+    def _warn_of_integers(self, key: str, infos: Mapping[str, Any]) -> None:
+        """Whole numbers are legal, but may have been cut to be whole."""
+        values = infos.get(key)
+        if self._may_be_cut and isinstance(values, np.ndarray) and values.dtype.kind in "iub":
+            self._may_be_cut = False
+            warnings.warn(
+                f"infos[{key!r}] are whole numbers, of dtype {values.dtype}: Gymnasium's vector environments take the "
+                "type of the first copy that reports, and cut the fractions of others. Report float(...) always, or "
+                "put wrappers.float_info.FloatInfo around each copy: make_vec(..., wrappers=[FloatInfo]).",
+                IntegerInfo,
+                stacklevel=6,
+            )
 
     def _live_parts(
         self, rows: NDArray[Any], actions: NDArray[Any], observed: dict[str, FloatArray], log_probs: FloatArray | None
@@ -334,8 +371,10 @@ class TrackOccupancy(Tracking, VectorLayer):
         parts = [columns] if self._first_half is None else [self._first_half, columns]
         self._first_half = None
         columns, first, n_first = join(parts)
+        batch = self._batch(columns, first)
+        self._lengths_seen.closed(batch)
         return self.tracker.close(
-            self._batch(columns, first),
+            batch,
             n_first=n_first,
             sub_environments=columns["env"][first].tolist(),
             started_ago=(self._recorder.calls - 1 - columns["call"][first]).tolist(),
@@ -346,7 +385,7 @@ class TrackOccupancy(Tracking, VectorLayer):
         terminated, truncated = columns["terminated"][first], columns["truncated"][first]
         episodes = None
         if self._steps_per_batch is not None:
-            episodes = self.tracker.count_episodes(starts, lengths, terminated | truncated)
+            episodes = self.tracker.episode_count.of(starts, lengths, terminated | truncated)
         return Batch(
             observations=columns["observation"],
             actions=columns["action"],

@@ -185,7 +185,7 @@ class TestSteps:
     """Sub-environment 0 plays 3 3 3 3 3 3 (5 steps), 1 plays 0 1 2 (2 steps); 4 steps a batch are 2 calls."""
 
     def env(self, play, mode=SAME_STEP, **settings):
-        env = play([([3] * 6, None, "truncated")], [([0, 1, 2], None, "truncated")], mode=mode)
+        env = play([([3] * 6, None, "truncated")], [([0, 1, 2], None, "terminated")], mode=mode)
         return stack(env, **({"steps_per_batch": 4} | settings))
 
     def test_fragments(self, play, scripted):
@@ -200,8 +200,9 @@ class TestSteps:
         assert [r["sub_environments"] for r in reports] == [[0, 1], [0, 1], [0, 1, 0]]
         assert [r["started_ago"] for r in reports] == [[1, 1], [1, 1], [1, 1, 0]]
         assert [r["whole_episodes"] for r in reports] == [False] * 3
-        # Early ends: by the starts. The first batch has two, the second one, the third two.
-        assert find_tracker(env).estimator.occupancy_[:, 0] == pytest.approx([0.5, 0.25, 0, 1.0625 / 2])
+        # Early ends: by the starts. The first batch has two, the second one, the third two: 5 episodes in 12 steps.
+        by_hand = np.array([1.0, 0.5, 0.0, 1.0625]) / (4 * 5 / 12)
+        assert find_tracker(env).estimator.occupancy_[:, 0] == pytest.approx(by_hand)
 
     def test_episodes_of_full_length_are_counted_by_steps(self, play, scripted):
         env = play([([3] * 6, None, "truncated")], [([0, 1, 2, 3, 0, 1], None, "truncated")])
@@ -385,7 +386,7 @@ class TestCosts:
             calls.append((int(observation), int(action), int(next_observation)))
             return 1.0
 
-        env = play([([0, 1, 2], None, "terminated")], [([3, 2], None, "truncated")], mode=mode)
+        env = play([([0, 1, 2], None, "terminated")], [([3, 2], None, "terminated")], mode=mode)
         env = stack(env, penalty=Quadratic(1.0), cost=cost, episodes_per_batch=2)
         scripted.drive(env, mode, lambda i, episode, time, s: (s + i) % 2)
         again = [(3, 0, 2)] if mode is SAME_STEP else []  # else that call only resets

@@ -1,0 +1,85 @@
+"""How many whole episodes a batch of fragments stands for: the E of λ̂ = (1/E) Σ w δ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained_maxent.types import Batch, IntArray
+
+ENOUGH = 64
+"""Episodes that must have begun in the batches that are looked back at."""
+
+_MOST_ENTRIES = 1024
+
+
+class EpisodeCount:
+    r"""Counts the episodes of fragments, so that :math:`\hat\lambda` has the mass :math:`E\sum_t w_t` of one episode.
+
+    By the renewal theorem n steps hold n / E[L] episodes, in the long run. Where every episode lasts the whole horizon
+    H, that is n / H, without noise. Else E[L] is told by the steps and the episodes begun in this batch and the latest
+    before it: as many as hold ``ENOUGH`` of these. A batch of few steps would not do alone: the inverse of a small
+    random number is, on average, too large, as long episodes make a batch that none begins in. (Counted back to a fixed
+    number of episodes, the steps are a sum of so many lengths, and their mean has no such bias.)
+
+    Args:
+        horizon: steps of a full episode; ``None`` for infinite.
+        staggered: the first episode of each copy is cut short, so that copies are out of step: what begins in a batch
+            is then what counts, as its episodes are as long as each other.
+    """
+
+    def __init__(self, horizon: int | None, *, staggered: bool = False) -> None:
+        self._horizon, self._staggered = horizon, staggered
+        # Of each earlier batch, the latest last: its steps, the episodes begun in it, and whether one ended early.
+        self._batches: list[tuple[int, int, bool]] = []
+
+    def of(self, starts: IntArray, lengths: IntArray, ended: NDArray[np.bool_]) -> float:
+        """Whole episodes that a batch stands for.
+
+        Args:
+            starts: time of each fragment's first step within its episode, ``(n_trajectories,)`` [steps].
+            lengths: their steps, ``(n_trajectories,)``.
+            ended: whether their episodes end with them, ``(n_trajectories,)``.
+        """
+        n_steps, begun, is_early = self._entry(starts, lengths, ended)
+        if self._staggered:
+            if self._horizon is not None and not is_early:
+                return n_steps / self._horizon
+            return max(float(begun), 1.0)
+        all_steps, all_begun = n_steps, begun
+        for steps, before, was_early in reversed(self._batches):
+            if all_begun >= ENOUGH:
+                break
+            all_steps, all_begun, is_early = all_steps + steps, all_begun + before, is_early or was_early
+        if self._horizon is not None and not is_early:
+            return n_steps / self._horizon
+        return n_steps * max(all_begun, 1) / all_steps
+
+    def add(self, batch: Batch) -> None:
+        """Remember a batch that has been counted."""
+        self._batches.append(self._entry(batch.starts, batch.lengths, batch.terminated | batch.truncated))
+        begun = 0
+        for i in range(len(self._batches) - 1, -1, -1):
+            begun += self._batches[i][1]
+            if begun >= ENOUGH:
+                del self._batches[:i]
+                break
+        if len(self._batches) > _MOST_ENTRIES:  # of episodes that hardly end: the oldest two become one
+            (steps, begun, early), (more, others, too) = self._batches[:2]
+            self._batches[:2] = [(steps + more, begun + others, early or too)]
+
+    def _entry(self, starts: IntArray, lengths: IntArray, ended: NDArray[np.bool_]) -> tuple[int, int, bool]:
+        horizon = self._horizon
+        is_early = horizon is not None and bool((ended & (starts + lengths < horizon)).any())
+        return int(lengths.sum()), int(np.count_nonzero(starts == 0)), is_early
+
+    def state_dict(self) -> list[list[int]]:
+        """Plain data."""
+        return [[steps, begun, int(early)] for steps, begun, early in self._batches]
+
+    def load_state_dict(self, state: Sequence[Any]) -> None:
+        """Put back what ``state_dict`` returned."""
+        self._batches = [(int(steps), int(begun), bool(early)) for steps, begun, early in state]
