@@ -23,8 +23,8 @@ from constrained_maxent.startup import handling
 _LARGEST = 1e9
 
 _ENDLESS = 10_000
-_LEAST_WORDS = 12
-"""Columns of a terminal: of one that no table fills, and what words can be read in."""
+_LONGEST_WORD = 20
+"""Columns of a terminal: of one that no table fills, and what a word may take before it is broken."""
 
 # Names of the user's may hold brackets and colons.
 console = Console(markup=False, emoji=False)
@@ -63,8 +63,11 @@ def print_table(table: Table) -> None:
                 longest = max((cell_len(str(text)) for text in [*column.cells, *str(column.header).split()]), default=1)
                 column.header, column.no_wrap = "\n".join(textwrap.wrap(str(column.header), longest)), True
                 column.min_width = longest
+            else:
+                words = (word for text in [column.header, *column.cells] for word in str(text).split())
+                column.min_width = min(max(map(cell_len, words), default=0), _LONGEST_WORD)
             column.overflow = "fold"
-        least = sum(column.min_width or _LEAST_WORDS for column in table.columns) + 3 * len(table.columns) + 1
+        least = sum(column.min_width or 0 for column in table.columns) + 3 * len(table.columns) + 1
         if least > console.width:
             _print_lines(table)
             return

@@ -31,9 +31,9 @@ class Estimate:
     high: float
 
     def __str__(self) -> str:
-        if self.low == self.high:
-            return f"{self.mean:.4f}"
-        return f"{self.mean:.4f} [{self.low:.4f}, {self.high:.4f}]"
+        is_small = 0.0 < max(abs(self.mean), abs(self.low), abs(self.high)) < 0.01
+        mean, low, high = (f"{figure:.4{'g' if is_small else 'f'}}" for figure in (self.mean, self.low, self.high))
+        return mean if self.low == self.high else f"{mean} [{low}, {high}]"
 
     @classmethod
     def exactly(cls, value: float) -> Self:
@@ -93,11 +93,11 @@ def estimate_of(functional: Functional, measure: Measure, batch: Batch, points: 
     """
     f = functional.integrand(measure, points)
     if f is None:
-        return Estimate.exactly(functional.value(measure) - functional.limit)
+        return Estimate.exactly(functional.excess(functional.value(measure)))
     # Where the weight is 0, f may be infinite.
     weighted = batch.weights * np.where(batch.weights > 0.0, f, 0.0)
     share = len(batch) / batch.n_episodes  # 1 where they are whole
-    return bootstrap_mean([share * part.sum() - functional.limit for part in batch.split(weighted)], seed=seed)
+    return bootstrap_mean([functional.excess(share * part.sum()) for part in batch.split(weighted)], seed=seed)
 
 
 @dataclass(frozen=True)
