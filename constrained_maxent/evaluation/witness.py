@@ -119,9 +119,7 @@ class Witness:
             exact = mdp.occupancy(policy, scale=self.problem.scale).reshape(-1)
             k, p = (np.append(part, part.sum()) / full for part in (of_pair, exact))
             claims.append(
-                _Claim(
-                    k, np.full(len(k), n), p, lambda i: self._step(i) if i < policy.size else "in all", is_mass=True
-                )
+                _Claim(k, np.full(len(k), n), p, lambda i: self._step(i) if i < policy.size else "in all", is_mass=True)
             )
         return claims
 
@@ -190,7 +188,9 @@ class _Claim(NamedTuple):
     def sentence(self, i: int) -> str:
         p = f"{min(max(float(self.p[i]), 0.0), 1.0):.10g}"
         if self.is_mass:
-            return f"Episodes had {self.k[i] / self.n[i]:.4g} of their mass {self.what(i)}, and by the dynamics it is {p}."
+            return (
+                f"Episodes had {self.k[i] / self.n[i]:.4g} of their mass {self.what(i)}, and by the dynamics it is {p}."
+            )
         return f"{self.what(i)} {self.k[i]:.0f} times of {self.n[i]:.0f}, which has a probability of {p} each time."
 
 
