@@ -183,8 +183,9 @@ class Problem:
             or not isinstance(constraint.penalty, Penalty)
         ):
             raise InvalidSetting(
-                f"The constraint {name!r} is a {type(constraint).__name__}: it needs a functional and a penalty, "
-                "for example Constraint(LinearCost(table, limit=1.0), Quadratic(beta=1.0))."
+                f"The constraint {name!r} is {constraint!r:.200}: give Constraint(functional), for example "
+                "Constraint(LinearCost('cost', limit=0.05)), with a penalty besides if it is to be another than "
+                "AdaptiveLagrangian()."
             )
         self.constraints[name] = constraint
 
@@ -251,7 +252,7 @@ class Problem:
         """Objective, constraint values and penalty at λ."""
         measure = as_measure(occupancy)
         violations = {
-            name: constraint.functional.value(measure) - constraint.functional.limit
+            name: constraint.functional.excess(constraint.functional.value(measure))
             for name, constraint in self.constraints.items()
         }
         return ProblemValue(

@@ -176,14 +176,14 @@ def as_rows(space: gym.Space[Any], values: Any) -> NDArray[Any]:
 def kept_rows(space: gym.Space[Any], rows: NDArray[Any], *, are_needed: bool) -> NDArray[Any]:
     """Rows of observations ``(n, ...)`` as they are stored where no functional looks at them.
 
-    Those of a ``Box`` of many numbers, pictures for example, take the integers that the space has, an eighth of the
-    memory; or nothing at all, ``(n, 0)``, if no density needs them either.
+    Those of many numbers, pictures for example, take the integers or truth values that a ``Box`` has, an eighth of the
+    memory; or nothing at all, ``(n, 0)``, if neither cells nor a density need them.
     """
-    if not isinstance(space, gym.spaces.Box) or math.prod(space.shape) <= _SMALL:
+    if rows[:1].size <= _SMALL:
         return rows
     if not are_needed:
         return np.empty((len(rows), 0))
-    return rows.astype(space.dtype) if np.issubdtype(space.dtype, np.integer) else rows
+    return rows.astype(space.dtype) if space.dtype is not None and space.dtype.kind in "iub" else rows
 
 
 def is_single(space: gym.Space[Any], value: Any) -> bool:
@@ -240,7 +240,7 @@ def _numbers(space: gym.Space[Any], value: Any) -> FloatArray:
         array = np.asarray(value)
     except ValueError:  # lists of unequal length
         array = np.array(None)
-    if array.dtype.kind not in "fiub":
+    if array.dtype.kind not in "fiub" or (isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value)):
         raise InvalidData(f"An element of {space} must be real numbers, got {value!r}.")
     return np.array(array, dtype=np.float64)
 

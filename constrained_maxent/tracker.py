@@ -188,7 +188,7 @@ class Tracker:
         self.pairing = pairing
         self.whole_episodes = whole_episodes
         self.suggestions = dict(suggestions or {})
-        self.episode_count = EpisodeCount(weighting.horizon, staggered=staggered)
+        self.episode_count = EpisodeCount(weighting, staggered=staggered)
         self.problem = Problem()
         self.iteration = 0
         self.timesteps = 0

@@ -16,7 +16,7 @@ from constrained_maxent.spaces import Environment, as_row, as_rows, from_row, si
 from constrained_maxent.tracker import NEW_BATCH, Report, find_tracker
 from constrained_maxent.types import FloatArray, IntArray
 
-_NEGLIGIBLE = 0.01  # share of an episode's mass
+_NEGLIGIBLE = 0.01  # of the weight of a first step
 
 
 @runtime_checkable
@@ -109,17 +109,17 @@ class Collector:
     def can_go_on(self) -> bool:
         """Whether episodes are under way that the next batch can continue.
 
-        Not after ``tracker.frozen()``, and not where all have been going on for so long, without a horizon, that
-        further steps of theirs have no weight in λ.
+        Not after ``tracker.frozen()``, and not where all have been going on for so long that further steps of theirs
+        have no weight in λ.
         """
         return self._rows is not None and self._generation == self.tracker.generation and not self._all_have_faded()
 
     def _all_have_faded(self) -> bool:
-        batch, weighting = self.tracker.last_batch, self.tracker.weighting
-        if batch is None or weighting.horizon is not None:
+        batch = self.tracker.last_batch
+        if batch is None:
             return False
         ages = (batch.starts + batch.lengths)[~(batch.terminated | batch.truncated)]
-        return len(ages) > 0 and weighting.share_after(int(ages.min())) < _NEGLIGIBLE
+        return len(ages) > 0 and bool(self.tracker.weighting.discount ** ages.min() < _NEGLIGIBLE)
 
     def collect(self, policy: Actor, rng: np.random.Generator) -> Rollout:
         """Act until the batch is complete; ``restart`` comes first.

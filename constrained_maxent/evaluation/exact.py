@@ -122,7 +122,7 @@ class ExactProblem:
 
     def values(self, occupancy: FloatArray) -> dict[str, float]:
         """R of every constraint at λ, ``(n_states, n_actions)``."""
-        return {name: functional(occupancy) - functional.limit for name, functional in self.constraints.items()}
+        return {name: functional.excess(functional(occupancy)) for name, functional in self.constraints.items()}
 
     def evaluate_uniform(self) -> ExactEvaluation:
         """:meth:`evaluate` of untrained exploration, the policy that takes all actions alike."""

@@ -16,7 +16,7 @@ from constrained_maxent.tracker import Tracker, Violations, find_tracker
 _LEAST_EPISODES = 6
 """Of fewer episodes not even the range holds the median with 95 % confidence: 1 - 2/2ⁿ."""
 _ROUNDING = 1e-9
-"""Exact values are sums: below this share of the limit, or of 1, their sign is rounding."""
+"""Exact values are sums: below this share of the limit, or of 1 where it is 0, their sign is rounding."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class LimitVerdict:
 
     def __str__(self) -> str:
         found = self.violation
-        if self.status == "undecided":
+        if self.status == "undecided" or (self.status == "kept" and found.mean > 0.0):
             how = f"value - limit is {_signed(found.mean)}"
         else:
             how = f"by {abs(found.mean):.4g}"
@@ -67,8 +67,10 @@ def judge(name: str, constraint: Constraint, violation: Estimate, *, n_episodes:
     """
     limit = constraint.functional.limit
     status: Literal["kept", "broken", "undecided"]
-    if n_episodes is None:
-        status = "kept" if violation.mean <= _ROUNDING * max(abs(limit), 1.0) else "broken"
+    if math.isnan(violation.mean):
+        status = "undecided"
+    elif n_episodes is None:
+        status = "kept" if violation.mean <= _ROUNDING * (abs(limit) or 1.0) else "broken"
     elif n_episodes < _LEAST_EPISODES:
         status = "undecided"
     elif violation.high <= 0.0:
@@ -84,9 +86,13 @@ def judge(name: str, constraint: Constraint, violation: Estimate, *, n_episodes:
 
 def _more_episodes(violation: Estimate, n_episodes: int) -> str:
     """About how many decide: an interval narrows with the square root of their number."""
+    if math.isnan(violation.mean):
+        return "The value is no number: look at the cost, or at the functional."
     if n_episodes < _LEAST_EPISODES:
         return f"Fewer than {_LEAST_EPISODES} episodes decide nothing: evaluate more."
     half = max(violation.high - violation.mean, violation.mean - violation.low)
+    if not math.isfinite(half):
+        return "The interval has no end: evaluate more episodes."
     if abs(violation.mean) < 0.03 * half:
         return "The value is so near to the limit that no number of episodes will decide: it is kept but for noise."
     needed = n_episodes * (half / abs(violation.mean)) ** 2

@@ -93,11 +93,11 @@ def estimate_of(functional: Functional, measure: Measure, batch: Batch, points: 
     """
     f = functional.integrand(measure, points)
     if f is None:
-        return Estimate.exactly(functional.value(measure) - functional.limit)
+        return Estimate.exactly(functional.excess(functional.value(measure)))
     # Where the weight is 0, f may be infinite.
     weighted = batch.weights * np.where(batch.weights > 0.0, f, 0.0)
     share = len(batch) / batch.n_episodes  # 1 where they are whole
-    return bootstrap_mean([share * part.sum() - functional.limit for part in batch.split(weighted)], seed=seed)
+    return bootstrap_mean([functional.excess(share * part.sum()) for part in batch.split(weighted)], seed=seed)
 
 
 @dataclass(frozen=True)

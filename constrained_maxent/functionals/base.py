@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -85,7 +86,7 @@ class Functional(ABC):
     __array_ufunc__: ClassVar[None] = None
 
     def __post_init__(self) -> None:
-        _require_limit(self.limit)
+        object.__setattr__(self, "limit", _checked_limit(self.limit))
 
     @abstractmethod
     def value(self, measure: Measure) -> float:
@@ -111,10 +112,14 @@ class Functional(ABC):
 
     def with_limit(self, limit: float) -> Self:
         """The same functional with another limit."""
-        _require_limit(limit)
         changed = copy.copy(self)
-        object.__setattr__(changed, "limit", limit)
+        object.__setattr__(changed, "limit", _checked_limit(limit))
         return changed
+
+    def excess(self, value: float) -> float:
+        """R = F - limit of a value of F; 0 where they differ by rounding, which would be no violation."""
+        excess = value - self.limit
+        return excess if abs(excess) > 1e-12 * abs(self.limit) else 0.0
 
     @property
     def label(self) -> str:
@@ -434,6 +439,10 @@ def _combined(*terms: tuple[float, Functional]) -> Combination:
     return Combination(tuple((weight, part) for weight, part in sums.values() if weight != 0.0))
 
 
-def _require_limit(limit: float) -> None:
-    if not (is_number(limit) and np.isfinite(limit)):
-        raise InvalidSetting(f"limit={limit!r} must be a finite number.")
+def _checked_limit(limit: float) -> float:
+    try:
+        if is_number(limit) and math.isfinite(limit):
+            return float(limit)
+    except OverflowError:
+        pass
+    raise InvalidSetting(f"limit={limit!r:.40} must be a finite number.")

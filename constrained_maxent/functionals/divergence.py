@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,7 +56,7 @@ class KLDivergence(Smoothed):
 
     def _reference_at(self, points: Points) -> FloatArray:
         if callable(self.reference):
-            density = np.asarray(self.reference(points), dtype=np.float64)
+            density = np.asarray(self.reference(_copied(points)), dtype=np.float64)
             if density.shape != points.density.shape or not (density >= 0.0).all():
                 raise InvalidData(
                     f"The reference must give numbers ≥ 0 of shape {points.density.shape}, got shape {density.shape}."
@@ -136,3 +136,9 @@ class KLDivergence(Smoothed):
     def majorant(self, factor: float, occupancy: FloatArray, subgradients: Mapping[int, FloatArray]) -> Majorant:
         with np.errstate(divide="ignore"):
             return Majorant(0.0, -factor * np.log(self.table), temperature=-factor)
+
+
+def _copied(points: Points) -> Points:
+    """For a function of the user's, which may write into what it is given: these are the batch's own steps."""
+    names = ("density", "state_density", "observations", "actions", "states")
+    return replace(points, **{name: column.copy() for name in names if (column := getattr(points, name)) is not None})

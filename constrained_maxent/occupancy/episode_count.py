@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from constrained_maxent.types import Batch, IntArray
+from constrained_maxent.occupancy.weighting import Weighting
+from constrained_maxent.types import Batch
 
 ENOUGH = 64
 """Episodes that must have begun in the batches that are looked back at."""
@@ -20,47 +20,40 @@ class EpisodeCount:
     r"""Counts the episodes of fragments, so that :math:`\hat\lambda` has the mass :math:`E\sum_t w_t` of one episode.
 
     By the renewal theorem n steps hold n / E[L] episodes, in the long run. Where every episode lasts the whole horizon
-    H, that is n / H, without noise. Else E[L] is told by the steps and the episodes begun in this batch and the latest
-    before it: as many as hold ``ENOUGH`` of these. A batch of few steps would not do alone: the inverse of a small
-    random number is, on average, too large, as long episodes make a batch that none begins in. (Counted back to a fixed
-    number of episodes, the steps are a sum of so many lengths, and their mean has no such bias.)
+    H, that is n / H, without noise; with a discount at least so many that the mass is none that no policy has, as a
+    batch of the first steps alone would make it. Else E[L] is told by the steps and the episodes begun in this batch
+    and the latest before it: as many as hold ``ENOUGH`` of these. A batch of few steps would not do alone: the inverse
+    of a small random number is, on average, too large, as long episodes make a batch that none begins in. (Counted back
+    to a fixed number of episodes, the steps are a sum of so many lengths, and their mean has no such bias.)
 
     Args:
-        horizon: steps of a full episode; ``None`` for infinite.
-        staggered: the first episode of each copy is cut short, so that copies are out of step: what begins in a batch
-            is then what counts, as its episodes are as long as each other.
+        weighting: the weights of λ, with the horizon.
+        staggered: copies are out of step, as the first episode of each is truncated early: that tells nothing of how
+            long episodes are.
     """
 
-    def __init__(self, horizon: int | None, *, staggered: bool = False) -> None:
-        self._horizon, self._staggered = horizon, staggered
+    def __init__(self, weighting: Weighting, *, staggered: bool = False) -> None:
+        self._weighting, self._staggered = weighting, staggered
         # Of each earlier batch, the latest last: its steps, the episodes begun in it, and whether one ended early.
         self._batches: list[tuple[int, int, bool]] = []
 
-    def of(self, starts: IntArray, lengths: IntArray, ended: NDArray[np.bool_]) -> float:
-        """Whole episodes that a batch stands for.
-
-        Args:
-            starts: time of each fragment's first step within its episode, ``(n_trajectories,)`` [steps].
-            lengths: their steps, ``(n_trajectories,)``.
-            ended: whether their episodes end with them, ``(n_trajectories,)``.
-        """
-        n_steps, begun, is_early = self._entry(starts, lengths, ended)
-        if self._staggered:
-            if self._horizon is not None and not is_early:
-                return n_steps / self._horizon
-            return max(float(begun), 1.0)
+    def of(self, batch: Batch) -> float:
+        """Whole episodes that a batch of fragments stands for, whatever its own ``episodes`` say."""
+        n_steps, begun, is_early = self._entry(batch)
         all_steps, all_begun = n_steps, begun
         for steps, before, was_early in reversed(self._batches):
             if all_begun >= ENOUGH:
                 break
             all_steps, all_begun, is_early = all_steps + steps, all_begun + before, is_early or was_early
-        if self._horizon is not None and not is_early:
-            return n_steps / self._horizon
-        return n_steps * max(all_begun, 1) / all_steps
+        weighting = self._weighting
+        if weighting.horizon is None or is_early:
+            return n_steps * max(all_begun, 1) / all_steps
+        full = n_steps / weighting.horizon
+        return full if weighting.discount == 1.0 else max(full, float(batch.weights.sum()) / weighting.full_mass)
 
     def add(self, batch: Batch) -> None:
         """Remember a batch that has been counted."""
-        self._batches.append(self._entry(batch.starts, batch.lengths, batch.terminated | batch.truncated))
+        self._batches.append(self._entry(batch))
         begun = 0
         for i in range(len(self._batches) - 1, -1, -1):
             begun += self._batches[i][1]
@@ -71,10 +64,11 @@ class EpisodeCount:
             (steps, begun, early), (more, others, too) = self._batches[:2]
             self._batches[:2] = [(steps + more, begun + others, early or too)]
 
-    def _entry(self, starts: IntArray, lengths: IntArray, ended: NDArray[np.bool_]) -> tuple[int, int, bool]:
-        horizon = self._horizon
-        is_early = horizon is not None and bool((ended & (starts + lengths < horizon)).any())
-        return int(lengths.sum()), int(np.count_nonzero(starts == 0)), is_early
+    def _entry(self, batch: Batch) -> tuple[int, int, bool]:
+        horizon = self._weighting.horizon
+        ended = batch.terminated if self._staggered else batch.terminated | batch.truncated
+        is_early = horizon is not None and bool((ended & (batch.starts + batch.lengths < horizon)).any())
+        return batch.n_steps, int(np.count_nonzero(batch.starts == 0)), is_early
 
     def state_dict(self) -> list[list[int]]:
         """Plain data."""

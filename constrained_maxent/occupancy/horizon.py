@@ -34,7 +34,9 @@ def find_horizon(env: gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]) -
             # The sub-environments live in other processes; a copy here can be asked safely.
             with closing(bare.env_fns[0]()) as probe:
                 return find_horizon(probe)
-        return _least(getattr(bare, "horizon", None), bare.spec.max_episode_steps if bare.spec else None)
+        # A native vector keeps its time limit itself, and the spec only says what is usual.
+        own = getattr(bare, "horizon", None), getattr(bare, "max_episode_steps", None)
+        return _least(*own, bare.spec.max_episode_steps if bare.spec else None)
     layers: list[Any] = []
     layer: Any = env
     while isinstance(layer, gym.Wrapper):

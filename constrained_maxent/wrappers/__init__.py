@@ -11,6 +11,7 @@ from constrained_maxent.wrappers.declarations import (
     Objective,
     PseudoReward,
 )
+from constrained_maxent.wrappers.float_info import FloatInfo
 from constrained_maxent.wrappers.stack import constrain
 from constrained_maxent.wrappers.track_occupancy import TrackOccupancy
 
@@ -20,6 +21,7 @@ __all__ = [
     "ConvexConstraint",
     "CostConstraint",
     "EntropyObjective",
+    "FloatInfo",
     "ImitationConstraint",
     "Objective",
     "PseudoReward",

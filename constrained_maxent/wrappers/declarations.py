@@ -9,7 +9,7 @@ from typing import Any, Literal, SupportsFloat, get_args
 
 from numpy.typing import ArrayLike
 
-from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.errors import DuplicateName, InvalidSetting
 from constrained_maxent.functionals import (
     CostFunction,
     Entropy,
@@ -113,6 +113,18 @@ class DeclaresImitation(Declaring):
         if (require := getattr(getattr(functional, "reference", None), "require_comparable", None)) is not None:
             require(single_spaces(env)[1], self.tracker.weighting)
         self.tracker.add_constraint(name, functional, as_penalty(penalty))
+
+
+class DeclaresReward(Declaring):
+    """``PseudoReward``, whatever kind of environment it is put around; at most one, which keeps the original reward."""
+
+    def __init__(self, env: Any) -> None:
+        self._wrap(env)
+        layer = env
+        while layer is not None:
+            if isinstance(layer, DeclaresReward):
+                raise DuplicateName("There is a PseudoReward in this stack already; constrain() puts one.")
+            layer = getattr(layer, "__dict__", {}).get("env")
 
 
 class Objective(DeclaresObjective, ScalarLayer):
@@ -228,7 +240,7 @@ class ImitationConstraint(DeclaresImitation, ScalarLayer):
     """
 
 
-class PseudoReward(Declaring, ScalarLayer):
+class PseudoReward(DeclaresReward, ScalarLayer):
     """reward := ``info["pseudo_reward"]``; the environment's own is kept as ``info["original_reward"]``.
 
     A third-party agent that updates when it likes wants ``TrackOccupancy(pairing="previous")``, whose rewards are live.
@@ -239,10 +251,8 @@ class PseudoReward(Declaring, ScalarLayer):
     Raises:
         InvalidSetting: a vector environment.
         MissingTracker: no ``TrackOccupancy`` below.
+        DuplicateName: there is a ``PseudoReward`` already, as ``constrain`` puts one.
     """
-
-    def __init__(self, env: Any) -> None:
-        self._wrap(env)
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)

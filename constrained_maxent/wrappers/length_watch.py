@@ -46,17 +46,17 @@ class LengthWatch:
         # Of each copy: its longest episode, and whether a reset ended one that long.
         self._longest: dict[int, tuple[int, bool]] = {}
         self._cut_at: int | None = None  # what is above seems to end episodes after so many steps
-        discount = weighting.discount
-        self.limit: float = math.inf
-        if weighting.horizon is not None:
-            self.limit = weighting.horizon
-        elif discount < 1.0:
-            self.limit = max(_LONG, math.ceil(math.log(_FADED) / math.log(discount)))
+        self._horizon: float = math.inf if weighting.horizon is None else weighting.horizon
+        endless: float = math.inf
+        if weighting.discount < 1.0:
+            faded = math.ceil(math.log(_FADED) / math.log(weighting.discount))
+            endless = max(_LONG if weighting.horizon is None else 10 * _LONG, faded)  # a horizon says that there is an end
+        self.limit = min(self._horizon, endless)
 
     def reached(self) -> None:
         """An episode goes on at the time ``limit``. Raises InvalidSetting: that is past its horizon."""
         horizon = self._weighting.horizon
-        if horizon is None:
+        if self.limit < self._horizon:
             self._warn_of_endless(f"An episode has not ended within {self.limit:.0f} steps")
             return
         if self._is_given:
@@ -91,7 +91,7 @@ class LengthWatch:
         """A batch is complete. Truncations before a horizon that was given are meant, but not if all are the same."""
         ages = batch.starts + batch.lengths
         cut = ages[batch.truncated]
-        if (time := self._cut_at) is not None and (cut == time).any() and not self._has_warned:
+        if (time := self._cut_at) is not None and (ages == time).any() and not self._has_warned:
             self._warn_of_cut(
                 time,
                 f"Again and again episodes are ended by reset() after {time} steps, by something above TrackOccupancy",
@@ -100,14 +100,14 @@ class LengthWatch:
             time = int(ages.max())
             if cut.min() == time and not batch.terminated.any() and self._is_early(time):
                 self._warn_of_cut(time, f"All episodes of a batch were truncated after {time} steps")
-        if self._weighting.horizon is None and not self._has_warned_of_endless:
+        if not self._has_warned_of_endless:
             weights = self._weighting.weights(batch.starts)
             if weights.max() < _NEGLIGIBLE * self._weighting.constant:
                 begun = int(batch.starts.min())
                 self._warn_of_endless(f"All episodes of a batch had begun at least {begun} steps before it")
 
     def _is_early(self, time: int) -> bool:
-        return time < self.limit and self._weighting.share_after(time) >= _NEGLIGIBLE
+        return self._weighting.share_after(time) >= _NEGLIGIBLE
 
     def _warn_of_cut(self, time: int, what: str) -> None:
         self._has_warned = True
@@ -127,7 +127,7 @@ class LengthWatch:
         )
 
     def _warn_of_endless(self, what: str) -> None:
-        self._has_warned_of_endless, self.limit = True, math.inf
+        self._has_warned_of_endless, self.limit = True, self._horizon
         warnings.warn(f"{what}: {ENDLESS}", EndlessEpisode, stacklevel=4)
 
 

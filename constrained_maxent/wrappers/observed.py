@@ -43,9 +43,9 @@ def as_number(name: str, value: Any) -> float:
         NonFiniteValue: NaN or infinite.
     """
     given = value
-    if isinstance(value, np.ndarray) and value.size == 1:
+    if isinstance(value, np.ndarray) and value.size == 1 and not np.ma.is_masked(value):
         value = value.item()
-    if isinstance(value, (str, bytes, complex)):
+    if isinstance(value, (str, bytes, bytearray, memoryview, np.void, complex, np.ma.MaskedArray)):
         raise InvalidData(f"{name} must be a number, got {given!r}.")
     try:
         number = float(value)
@@ -160,7 +160,7 @@ def state_of(source: StateSource, observation: Any, info: Mapping[str, Any]) -> 
 def _coordinates(name: str, values: Any) -> FloatArray:
     try:
         array = np.asarray(values)
-        if array.dtype.kind not in "fiubO":
+        if array.dtype.kind not in "fiubO" or np.ma.is_masked(values):
             raise ValueError(array.dtype)
         state = np.array(array, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:

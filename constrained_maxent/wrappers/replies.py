@@ -35,7 +35,10 @@ def explained(error: BaseException) -> BaseException:
     """
     frames = [frame.f_code.co_filename for frame, _ in walk_tb(error.__traceback__)][1:]
     if isinstance(error, _OF_REPLIES) and frames and all(frame.startswith(_BETWEEN) for frame in frames):
-        named = InvalidData(f"A reply of the environment is not what Gymnasium's layers expect ({error}). {_STEP}.")
+        named = InvalidData(
+            f"A reply of the environment is not what Gymnasium's layers expect ({error}). {_STEP}; in vectors the copies "
+            "report numbers of one type, such as float."
+        )
         named.__cause__ = error
         return named
     return error

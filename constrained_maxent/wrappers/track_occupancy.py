@@ -188,6 +188,8 @@ class TrackOccupancy(Tracking, ScalarLayer):
         if tracker.knows_log_prob:
             log_probs = tracker.log_probs(np.asarray(row)[None], np.asarray(action_row)[None])
         self._require_log_prob_throughout(log_probs is not None, is_first=not self._observations)
+        if not isinstance(action_row, int):
+            require_usable("The action", action_row)
         parts = self._parts(row, action_row, observed, log_probs)
         self._observe(observation, info, is_last=done)
 
@@ -288,10 +290,7 @@ class TrackOccupancy(Tracking, ScalarLayer):
         offsets = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
         weights = self.tracker.weighting.weights(np.arange(len(offsets)) + offsets)
         terminated, truncated = np.array(self._ends).T
-        episodes = None
-        if self._steps_per_batch is not None:
-            episodes = self.tracker.episode_count.of(starts, lengths, terminated | truncated)
-        return Batch(
+        batch = Batch(
             observations=np.array(self._observations),
             actions=np.array(self._actions),
             lengths=lengths,
@@ -302,5 +301,5 @@ class TrackOccupancy(Tracking, ScalarLayer):
             starts=starts,
             terminated=terminated,
             truncated=truncated,
-            episodes=episodes,
         )
+        return self._counted(batch)

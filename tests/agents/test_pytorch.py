@@ -10,6 +10,7 @@ import torch
 from constrained_maxent.agents import PGP, PGPSettings
 from constrained_maxent.agents.pytorch import LARGEST_ALONE, device_named, threads_for
 from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.functionals import Entropy
 from constrained_maxent.occupancy import GaussianMixture
 from constrained_maxent.wrappers import constrain
 
@@ -19,7 +20,8 @@ pytestmark = pytest.mark.fault
 def learnt(**settings):
     """Two iterations of networks on four copies, and an action after them."""
     env = gym.make_vec("CartPole-v1", num_envs=4, vectorization_mode="sync")
-    env = constrain(env, steps_per_batch=64, discount=0.9, estimator=GaussianMixture(n_components=1))
+    estimator = GaussianMixture(n_components=1)
+    env = constrain(env, Entropy(resolution=0.01), steps_per_batch=64, discount=0.9, estimator=estimator)
     agent = PGP(env, seed=0, hidden_sizes=(8,), critic_steps=2, averaging=0.5, **settings).learn(iterations=2)
     assert agent.critic is not None
     return agent

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from constrained_maxent.occupancy.episode_count import EpisodeCount
+from constrained_maxent.occupancy.weighting import Weighting
 from constrained_maxent.types import Batch, FloatArray
+
+
+def counter(horizon: int | None, *, discount: float = 1.0, staggered: bool = False) -> EpisodeCount:
+    """For weights γᵗ; without a horizon the count does not ask for the discount."""
+    return EpisodeCount(Weighting(discount if horizon else 0.9, horizon, "truncated"), staggered=staggered)
 
 
 def batches(
@@ -44,9 +51,9 @@ def masses(
     lengths: tuple[int, ...], steps: int, copies: int, n_batches: int, *, discount: float, horizon: int | None
 ) -> FloatArray:
     """Σ w / E of each batch."""
-    rng, count, found = np.random.default_rng(0), EpisodeCount(horizon), []
+    rng, count, found = np.random.default_rng(0), counter(horizon, discount=discount), []
     for batch in batches(lambda: int(rng.choice(lengths)), steps // copies, copies, n_batches, discount):
-        found.append(batch.weights.sum() / count.of(batch.starts, batch.lengths, batch.terminated))
+        found.append(batch.weights.sum() / count.of(batch))
         count.add(batch)
     return np.array(found)
 
@@ -73,37 +80,50 @@ def test_equal_lengths_leave_no_noise(length: int, horizon: int | None) -> None:
 
 @pytest.mark.fault
 def test_a_batch_of_many_episodes_counts_its_own() -> None:
-    count = EpisodeCount(40)
+    count = counter(40)
     rng = np.random.default_rng(0)
     for batch in batches(lambda: int(rng.choice((2, 40))), 4000, 1, 5, 1.0):
         begun = np.count_nonzero(batch.starts == 0)
-        assert count.of(batch.starts, batch.lengths, batch.terminated) == begun > 64
+        assert count.of(batch) == begun > 64
         count.add(batch)
 
 
 def test_goes_on_where_it_stood() -> None:
     rng = np.random.default_rng(0)
     *seen, last = batches(lambda: int(rng.choice((2, 40))), 32, 1, 40, 1.0)
-    count, other = EpisodeCount(40), EpisodeCount(40)
+    count, other = counter(40), counter(40)
     for batch in seen:
         count.add(batch)
     other.load_state_dict(count.state_dict())
-    ends = last.starts, last.lengths, last.terminated
-    assert other.of(*ends) == count.of(*ends) != EpisodeCount(40).of(*ends)
+    assert other.of(last) == count.of(last) != counter(40).of(last)
 
 
 def test_what_is_remembered_has_a_bound() -> None:
     """Episodes of 1000 steps in batches of one: 3 of 3000 steps, though only the latest are kept one by one."""
-    count = EpisodeCount(None)
+    count = counter(None)
     for batch in batches(lambda: 1000, 1, 1, 3000, 1.0):
         count.add(batch)
     assert len(count.state_dict()) <= 1024
-    assert count.of(np.array([0]), np.array([1000]), np.array([True])) == pytest.approx(1000 * 4 / 4000)
+    [whole] = batches(lambda: 1000, 1000, 1, 1, 1.0)
+    assert count.of(whole) == pytest.approx(1000 * 4 / 4000)
 
 
-def test_staggered_copies_are_counted_by_their_own_batch() -> None:
-    """Their first episodes are cut short once, and say nothing of the others."""
-    count = EpisodeCount(100, staggered=True)
-    early = np.array([0, 0]), np.array([30, 20]), np.array([True, False])
-    assert count.of(*early) == 2.0
-    assert count.of(np.array([20, 0]), np.array([50, 50]), np.array([False, False])) == 1.0
+@pytest.mark.fault
+def test_first_episodes_of_staggered_copies_say_nothing_of_the_others() -> None:
+    """Copy i of 4 is truncated after 100 - 25 i steps at first, then after 100: each step is a hundredth of an episode."""
+    ends = iter([100, 75, 50, 25])
+    count = counter(100, staggered=True)
+    for batch in batches(lambda: next(ends, 100), 10, 4, 60, 1.0):
+        cut = replace(batch, terminated=np.zeros(len(batch), dtype=bool), truncated=batch.terminated)
+        assert count.of(cut) == pytest.approx(0.4)
+        count.add(cut)
+
+
+@pytest.mark.fault
+def test_no_mass_that_no_policy_has() -> None:
+    """Of 1000 steps, weighted by 0.9ᵗ, a batch holds the first 50: they are an episode, and not a twentieth of one."""
+    count = counter(1000, discount=0.9)
+    first, second, *_ = batches(lambda: 1000, 50, 1, 20, 0.9)
+    assert first.weights.sum() / count.of(first) == pytest.approx(10.0)
+    count.add(first)
+    assert count.of(second) == pytest.approx(0.05)  # steady, from here on

@@ -78,6 +78,7 @@ EXAMPLES = {
         "name": "sum",
     },
     PseudoReward: {},
+    FloatInfo: {},
 }
 
 

@@ -12,8 +12,9 @@ from constrained_maxent.wrappers.declarations import (
     DeclaresEntropy,
     DeclaresImitation,
     DeclaresObjective,
+    DeclaresReward,
 )
-from constrained_maxent.wrappers.layers import Declaring, VectorLayer
+from constrained_maxent.wrappers.layers import VectorLayer
 from constrained_maxent.wrappers.replies import with_pseudo_reward
 
 
@@ -40,11 +41,8 @@ class ImitationConstraint(DeclaresImitation, VectorLayer):
     """Stay close to a reference; see the scalar :class:`~constrained_maxent.wrappers.ImitationConstraint`."""
 
 
-class PseudoReward(Declaring, VectorLayer):
+class PseudoReward(DeclaresReward, VectorLayer):
     """rewards := ``infos["pseudo_reward"]``; see the scalar :class:`~constrained_maxent.wrappers.PseudoReward`."""
-
-    def __init__(self, env: Any) -> None:
-        self._wrap(env)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         observations, rewards, terminated, truncated, infos = self.env.step(actions)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from gymnasium.error import ResetNeeded
-from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from gymnasium.vector.utils import iterate
 from numpy.typing import NDArray
 
@@ -80,7 +79,7 @@ class TrackOccupancy(Tracking, VectorLayer):
 
     def _begin(self, env: Any) -> None:
         self._autoreset = Autoreset(env)
-        self._may_be_cut = isinstance(env.unwrapped, (SyncVectorEnv, AsyncVectorEnv))
+        self._may_be_cut = True
         self._generation = self.tracker.generation
         self._first_half: Columns | None = None
         self._recorder = VectorRecorder(env.num_envs)
@@ -135,6 +134,9 @@ class TrackOccupancy(Tracking, VectorLayer):
         # Layers below may change the actions in place.
         taken = deepcopy(actions) if self._observations is not None else None
         action_rows = as_rows(self.single_action_space, actions)
+        if len(action_rows) != self.num_envs:
+            raise InvalidData(f"There are {len(action_rows)} actions for {self.num_envs} sub-environments.")
+        require_usable("The actions", action_rows)
         try:
             observations, rewards, terminated, truncated, step_infos = five(self.env.step(actions))
             infos = copied_info(step_infos)
@@ -272,12 +274,13 @@ class TrackOccupancy(Tracking, VectorLayer):
     def _warn_of_integers(self, key: str, infos: Mapping[str, Any]) -> None:
         """Whole numbers are legal, but may have been cut to be whole."""
         values = infos.get(key)
-        if self._may_be_cut and isinstance(values, np.ndarray) and values.dtype.kind in "iub":
+        # A mask is a sign of Gymnasium's way to make one array of what copies report.
+        if self._may_be_cut and isinstance(values, np.ndarray) and values.dtype.kind in "iub" and f"_{key}" in infos:
             self._may_be_cut = False
             warnings.warn(
                 f"infos[{key!r}] are whole numbers, of dtype {values.dtype}: Gymnasium's vector environments take the "
                 "type of the first copy that reports, and cut the fractions of others. Report float(...) always, or "
-                "put wrappers.float_info.FloatInfo around each copy: make_vec(..., wrappers=[FloatInfo]).",
+                "put wrappers.FloatInfo around each copy: make_vec(..., wrappers=[FloatInfo]).",
                 IntegerInfo,
                 stacklevel=6,
             )
@@ -382,11 +385,7 @@ class TrackOccupancy(Tracking, VectorLayer):
 
     def _batch(self, columns: Columns, first: NDArray[np.int64]) -> Batch:
         starts, lengths = columns["time"][first], np.diff(first, append=len(columns["time"]))
-        terminated, truncated = columns["terminated"][first], columns["truncated"][first]
-        episodes = None
-        if self._steps_per_batch is not None:
-            episodes = self.tracker.episode_count.of(starts, lengths, terminated | truncated)
-        return Batch(
+        batch = Batch(
             observations=columns["observation"],
             actions=columns["action"],
             lengths=lengths,
@@ -395,10 +394,10 @@ class TrackOccupancy(Tracking, VectorLayer):
             log_probs=columns.get("log_prob"),
             states=columns.get("state"),
             starts=starts,
-            terminated=terminated,
-            truncated=truncated,
-            episodes=episodes,
+            terminated=columns["terminated"][first],
+            truncated=columns["truncated"][first],
         )
+        return self._counted(batch)
 
 
 def _column(key: str) -> str:
