@@ -3,10 +3,10 @@ r"""Holds steps against the dynamics and costs that an environment publishes: wh
 Whatever was done before, the next state of a pair (s, a), its end, the first state and the action of a state are drawn
 anew each time, so how often each outcome came is a sum of coin flips. By Chernoff's bound *k* of *N* have a probability
 of at most :math:`2 e^{-N\,\mathrm{kl}(k/N\,\|\,p)}`; costs, which have a range, are bounded by Freedman's inequality.
-Where the policy is known, so is what λ an episode has in each pair, a number between 0 and its mass, of which Chernoff's
-bound holds as well: processes that remember, or end episodes early, show there. All hold for any number of steps,
-however rare what is counted: few episodes make no false alarm. The level is that of all outcomes that could come and of
-all numbers of steps together, since both are up to chance.
+Where the policy is known, so is the mean of what λ an episode has in each pair. That is a number between 0 and the mass
+of a whole episode, of which Chernoff's bound holds as well: processes that remember, or end early, show there. All hold
+for any number of steps, however rare what is counted: few episodes make no false alarm. The level is that of all
+outcomes that could come and of all numbers of steps together, since both are up to chance.
 """
 
 from __future__ import annotations

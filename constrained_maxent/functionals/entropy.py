@@ -220,8 +220,8 @@ class Entropy(Smoothed):
         if len(self.cell_sizes) not in (needed, n_states + n_actions):
             also = f" and {n_actions} of the action" if needed > n_states else ""
             raise InvalidSetting(
-                f"resolution= has {len(self.cell_sizes)} sizes, here are {n_states} coordinates of the state{also}: give "
-                "one size for each."
+                f"resolution= has {len(self.cell_sizes)} sizes, here are {n_states} coordinates of the state{also}: "
+                "give one size for each."
             )
         return sum(math.log(size) for size in self.cell_sizes[:needed])
 
