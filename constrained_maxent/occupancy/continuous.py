@@ -310,7 +310,7 @@ class ContinuousEstimator(OccupancyEstimator):
             what = "one follows from the others, like a copy, a sum or the sine of a cosine: they have no density"
         elif (missed := independent_gaussians(rows) - self._typical) > UNFITTED * rows.shape[1]:
             return (
-                f"At its own samples {type(self).__name__} is {missed:.0f} nats below independent Gaussians: it has not "
+                f"At its samples {type(self).__name__} is {missed:.0f} nats below independent Gaussians: it has not "
                 "reached them, as where they have far outliers, or other units than it begins in. Give the state in "
                 "units of its standard deviations and without outliers by state=, or take GaussianMixture."
             )
