@@ -3,10 +3,10 @@ r"""Holds steps against the dynamics and costs that an environment publishes: wh
 Whatever was done before, the next state of a pair (s, a), its end, the first state and the action of a state are drawn
 anew each time, so how often each outcome came is a sum of coin flips. By Chernoff's bound *k* of *N* have a probability
 of at most :math:`2 e^{-N\,\mathrm{kl}(k/N\,\|\,p)}`; costs, which have a range, are bounded by Freedman's inequality.
-Where the policy is known, so is what λ an episode has in each pair, a number between 0 and its mass, of which Chernoff's
-bound holds as well: processes that remember, or end episodes early, show there. All hold for any number of steps,
-however rare what is counted: few episodes make no false alarm. The level is that of all outcomes that could come and of
-all numbers of steps together, since both are up to chance.
+Where the policy is known, so is the mean of what λ an episode has in each pair. That is a number between 0 and the mass
+of a whole episode, of which Chernoff's bound holds as well: processes that remember, or end early, show there. All hold
+for any number of steps, however rare what is counted: few episodes make no false alarm. The level is that of all
+outcomes that could come and of all numbers of steps together, since both are up to chance.
 """
 
 from __future__ import annotations
@@ -119,9 +119,7 @@ class Witness:
             exact = mdp.occupancy(policy, scale=self.problem.scale).reshape(-1)
             k, p = (np.append(part, part.sum()) / full for part in (of_pair, exact))
             claims.append(
-                _Claim(
-                    k, np.full(len(k), n), p, lambda i: self._step(i) if i < policy.size else "in all", is_mass=True
-                )
+                _Claim(k, np.full(len(k), n), p, lambda i: self._step(i) if i < policy.size else "in all", is_mass=True)
             )
         return claims
 
@@ -190,7 +188,9 @@ class _Claim(NamedTuple):
     def sentence(self, i: int) -> str:
         p = f"{min(max(float(self.p[i]), 0.0), 1.0):.10g}"
         if self.is_mass:
-            return f"Episodes had {self.k[i] / self.n[i]:.4g} of their mass {self.what(i)}, and by the dynamics it is {p}."
+            return (
+                f"Episodes had {self.k[i] / self.n[i]:.4g} of their mass {self.what(i)}, and by the dynamics it is {p}."
+            )
         return f"{self.what(i)} {self.k[i]:.0f} times of {self.n[i]:.0f}, which has a probability of {p} each time."
 
 

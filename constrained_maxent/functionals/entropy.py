@@ -131,38 +131,33 @@ class Entropy(Smoothed):
     """
 
     resolution: Resolution | None = None
-    sizes: tuple[float, ...] | None = field(init=False, default=None)
-    """Size of a cell in each coordinate, where it is known: with a share, from the first batch on."""
+    cell_sizes: tuple[float, ...] | None = field(init=False, default=None)
+    """In each coordinate, where they are known: with a share, from the first batch on."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         given = self.resolution
         if given is None:
             return
-        is_share = is_number(given)
-        numbers: Any = [given] if is_share else given
-        if (
-            not isinstance(numbers, Sequence | np.ndarray)
-            or isinstance(numbers, str)
-            or not len(numbers)
-            or not all(is_number(size) and 0.0 < size < np.inf for size in numbers)
-        ):
+        is_list = isinstance(given, Sequence | np.ndarray) and getattr(given, "ndim", 1) == 1
+        numbers: Any = list(given) if is_list else [given]  # type: ignore[arg-type]
+        if not numbers or not all(is_number(size) and 0.0 < size < 1e300 for size in numbers):
             raise InvalidSetting(
                 f"resolution={given!r} must be the size of a cell in each coordinate, positive numbers, or one number: "
                 "a share of the standard deviations of the first batch, such as 0.01."
             )
         plain = tuple(float(size) for size in numbers)
-        object.__setattr__(self, "resolution", plain[0] if is_share else plain)
-        object.__setattr__(self, "sizes", None if is_share else plain)
+        object.__setattr__(self, "resolution", plain if is_list else plain[0])
+        object.__setattr__(self, "cell_sizes", plain if is_list else None)
 
     def with_sizes(self, sizes: Sequence[float] | None) -> Self:
         """The same entropy with cells of these sizes; ``None``: not known yet."""
         changed = copy.copy(self)
-        object.__setattr__(changed, "sizes", None if sizes is None else tuple(float(size) for size in sizes))
+        object.__setattr__(changed, "cell_sizes", None if sizes is None else tuple(float(size) for size in sizes))
         return changed
 
     def exact(self) -> Functional:
-        return replace(self, smoothing=0.0).with_sizes(self.sizes)
+        return replace(self, smoothing=0.0).with_sizes(self.cell_sizes)
 
     def check(self, n_states: int, n_actions: int) -> None:
         self._require_no_cells_of_its_own()
@@ -174,7 +169,7 @@ class Entropy(Smoothed):
             )
 
     def resolved(self, measure: Measure, periodic: Sequence[int] = ()) -> Self:
-        if not isinstance(self.resolution, float) or self.sizes is not None:
+        if not isinstance(self.resolution, float) or self.cell_sizes is not None:
             self._log_volume(measure.points)  # names sizes that do not fit
             return self
         states, actions = _coordinates(measure.points)
@@ -184,8 +179,8 @@ class Entropy(Smoothed):
         return self.with_sizes((self.resolution * spread).tolist())
 
     def state_dict(self) -> dict[str, Any]:
-        is_share = is_number(self.resolution) and self.sizes is not None
-        return {"share": self.resolution, "sizes": list(self.sizes or ())} if is_share else {}
+        is_share = is_number(self.resolution) and self.cell_sizes is not None
+        return {"share": self.resolution, "sizes": list(self.cell_sizes or ())} if is_share else {}
 
     def with_state(self, state: Mapping[str, Any]) -> Functional:
         if not state:
@@ -198,11 +193,7 @@ class Entropy(Smoothed):
 
     @property
     def is_settled(self) -> bool:
-        return self.resolution is None or self.sizes is not None
-
-    @property
-    def cell_sizes(self) -> tuple[float, ...] | None:
-        return self.sizes
+        return self.resolution is None or self.cell_sizes is not None
 
     def rewards_ends(self, measure: Measure) -> float | None:
         mass = float(measure.weights.sum())
@@ -217,7 +208,7 @@ class Entropy(Smoothed):
             return 0.0
         if points.are_cells:
             self._require_no_cells_of_its_own()
-        if self.sizes is None:
+        if self.cell_sizes is None:
             raise InvalidSetting(
                 f"resolution={self.resolution!r} is a share of the standard deviations of a first batch, and there was "
                 "none yet: resolved(measure) says them, or give the size of a cell in each coordinate."
@@ -226,13 +217,13 @@ class Entropy(Smoothed):
         n_states = states.shape[1]
         n_actions = actions.shape[1] if actions is not None and self.over == "state-action" else 0
         needed = n_states + (n_actions if points.is_over_actions else 0)
-        if len(self.sizes) not in (needed, n_states + n_actions):
+        if len(self.cell_sizes) not in (needed, n_states + n_actions):
             also = f" and {n_actions} of the action" if needed > n_states else ""
             raise InvalidSetting(
-                f"resolution= has {len(self.sizes)} sizes, here are {n_states} coordinates of the state{also}: give "
-                "one size for each."
+                f"resolution= has {len(self.cell_sizes)} sizes, here are {n_states} coordinates of the state{also}: "
+                "give one size for each."
             )
-        return sum(math.log(size) for size in self.sizes[:needed])
+        return sum(math.log(size) for size in self.cell_sizes[:needed])
 
     def _is_plain(self, points: Points) -> bool:
         return self.resolution is None and self.logs(points) is None

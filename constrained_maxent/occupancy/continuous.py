@@ -307,10 +307,10 @@ class ContinuousEstimator(OccupancyEstimator):
         if same := np.flatnonzero(recurring(rows)).tolist():
             what = "the same values over and over, up to rounding, where a density needs them to differ"
         elif same := dependent(rows, self._angles):
-            what = "one follows from the others, as copies and sums do, or sine from cosine, so that they have no density"
+            what = "one follows from the others, like a copy, a sum or the sine of a cosine: they have no density"
         elif (missed := independent_gaussians(rows) - self._typical) > UNFITTED * rows.shape[1]:
             return (
-                f"At its own samples {type(self).__name__} is {missed:.0f} nats below independent Gaussians: it has not "
+                f"At its samples {type(self).__name__} is {missed:.0f} nats below independent Gaussians: it has not "
                 "reached them, as where they have far outliers, or other units than it begins in. Give the state in "
                 "units of its standard deviations and without outliers by state=, or take GaussianMixture."
             )

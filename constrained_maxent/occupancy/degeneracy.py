@@ -1,4 +1,4 @@
-"""Finds what makes a density mean little: values that recur, coordinates that follow from others, a fit that is none."""
+"""What makes a density mean little: values that recur, coordinates that follow from others, a fit that is none."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _LOOKED_AT = 1024
 _RECURS = 64
 """A value recurs that a 64th of the samples share."""
 
-_SHARE = 0.1
-"""Of samples at values that recur; fewer change an entropy by less than a nat."""
+_SHARE = 0.2
+"""Of samples at values that recur; fewer change an entropy by about a nat at most."""
 
 _NEAR = 6.0
 """Samples further out, in units of the spread, hide what the others have in common."""

@@ -167,7 +167,7 @@ class Gaussians:
         return Gaussians(self.weights[component], self.means[component] + shift, self.covariances[component])
 
     def log_inner_product(self, other: Gaussians, periodic: Sequence[int]) -> float:
-        r"""Logarithm of :math:`\int p\,q = \sum_{kl} w_k v_l\, \mathcal N(m_k - n_l; 0, \Sigma_k + T_l)`, in closed form.
+        r"""Log of :math:`\int p\,q = \sum_{kl} w_k v_l\, \mathcal N(m_k - n_l; 0, \Sigma_k + T_l)`, in closed form.
 
         It is the integral over one turn of the periodic features, of mixtures as they are before ``on_circles``.
         """
@@ -287,7 +287,7 @@ class Mixture:
         logs = [p.log_inner_product(p, angles), p.log_inner_product(q, angles), q.log_inner_product(q, angles)]
         if not abs(largest := max(logs)) < _LARGEST_LOG:
             raise NonFiniteValue(
-                f"The squared distance of densities over {self.n_states} coordinates is of the size exp({largest:.0f}), "
+                f"The squared distance of densities over {self.n_states} coordinates is about exp({largest:.0f}), "
                 "which float64 does not hold: take divergence='kl', other units, or fewer coordinates by state=."
             )
         own, both, others = map(math.exp, logs)

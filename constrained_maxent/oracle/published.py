@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -165,19 +164,16 @@ def _below_tracker(layers: list[Any]) -> list[Any]:
 def _require_alike(copies: tuple[Any, ...], horizons: list[int | None]) -> None:
     first = copies[0]
     for i, copy in enumerate(copies):
-        parts: dict[str, Callable[[], bool]] = {
-            "horizon": lambda i=i: horizons[i] == horizons[0],  # type: ignore[misc]
-            "start distribution": lambda copy=copy: np.array_equal(  # type: ignore[misc]
-                copy.initial_state_distrib, first.initial_state_distrib
-            ),
-            "dynamics": lambda copy=copy: _equal(copy.P, first.P),  # type: ignore[misc]
+        alike = {
+            "horizon": horizons[i] == horizons[0],
+            "start distribution": np.array_equal(copy.initial_state_distrib, first.initial_state_distrib),
+            "dynamics": _equal(copy.P, first.P),
         }
-        for part, alike in parts.items():
-            if not alike():
-                raise UnknownProcess(
-                    f"The {part} of sub-environment {i} {'are' if part == 'dynamics' else 'is'} not that of "
-                    "sub-environment 0: what is stepped is a mixture of several processes, and no single one."
-                )
+        if other := next((part for part, same in alike.items() if not same), None):
+            raise UnknownProcess(
+                f"The {other} of sub-environment {i} {'are' if other == 'dynamics' else 'is'} not that of "
+                "sub-environment 0: what is stepped is a mixture of several processes, and no single one."
+            )
 
 
 def _equal(one: Any, other: Any) -> bool:

@@ -68,7 +68,6 @@ class ConvexProblem:
             if name not in self.penalties
         }
 
-
     def in_units_of(self, unit: float) -> ConvexProblem:
         """The same problem with objective and penalties divided by the unit."""
         penalties = {name: replace(penalty, beta=penalty.beta / unit) for name, penalty in self.penalties.items()}

@@ -50,7 +50,9 @@ class LengthWatch:
         endless: float = math.inf
         if weighting.discount < 1.0:
             faded = math.ceil(math.log(_FADED) / math.log(weighting.discount))
-            endless = max(_LONG if weighting.horizon is None else 10 * _LONG, faded)  # a horizon says that there is an end
+            endless = max(
+                _LONG if weighting.horizon is None else 10 * _LONG, faded
+            )  # a horizon says that there is an end
         self.limit = min(self._horizon, endless)
 
     def reached(self) -> None:

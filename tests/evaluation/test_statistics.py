@@ -49,6 +49,8 @@ def test_resampling_does_not_fill_the_memory():
 def test_as_text():
     assert str(Estimate(1.0, 1.0, 1.0)) == "1.0000"
     assert str(Estimate(1.0, 0.5, 1.25)) == "1.0000 [0.5000, 1.2500]"
+    assert str(Estimate(0.0, 0.0, 0.0)) == "0.0000"
+    assert str(Estimate(4.5e-12, 0.0, 6e-12)) == "4.5e-12 [0, 6e-12]"
 
 
 @pytest.mark.parametrize("samples", [[], [[1.0, 2.0]], 3.0])

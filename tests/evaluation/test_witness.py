@@ -15,7 +15,7 @@ from constrained_maxent.envs import SafeFrozenLake
 from constrained_maxent.errors import ContradictedDynamics
 from constrained_maxent.evaluation import ExactProblem, evaluate_rollouts
 from constrained_maxent.evaluation.witness import Witness
-from constrained_maxent.functionals import LinearCost
+from constrained_maxent.functionals import LinearCost, Reward
 from constrained_maxent.penalties import Quadratic
 from constrained_maxent.problem import Constraint
 from constrained_maxent.tracker import find_tracker
@@ -76,12 +76,49 @@ def test_fresh_episodes(faults: dict[str, Any], what: str | None) -> None:
     assert json.loads(json.dumps(found.to_json()))["contradiction"] == found.contradiction
 
 
+class Impatient(FrozenLakeEnv):
+    """A lake that pays more than it publishes, or ends earlier."""
+
+    def __init__(self, *, pays: float = 1.0, patience: int = 100) -> None:
+        super().__init__(desc=["SFFG"], is_slippery=False)
+        self.pays, self.patience, self.time = pays, patience, 0
+
+    def reset(self, **arguments: Any) -> Any:
+        self.time = 0
+        return super().reset(**arguments)
+
+    def step(self, action: int) -> Any:
+        self.time += 1
+        observation, reward, terminated, _, info = super().step(action)
+        return observation, self.pays * reward, terminated, self.time >= self.patience, info
+
+
+@pytest.mark.parametrize(
+    ("faults", "what"),
+    [
+        ({}, None),
+        ({"pays": 2.0}, "The cost 'reward\\(\\)' was .* per step where its table says"),
+        ({"patience": 4}, "Episodes had 0.062.* of their mass in all, and by the dynamics it is 0.3"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::constrained_maxent.errors.HorizonMismatch")
+def test_rewards_and_ends(faults: dict[str, Any], what: str | None) -> None:
+    env = gym.vector.SyncVectorEnv([lambda: gym.wrappers.TimeLimit(Impatient(**faults), 100)] * 20)
+    env = constrain(env, Reward(), episodes_per_batch=20)
+    agent = PGP(env, seed=0)
+    if what is None:
+        assert evaluate_rollouts(env, agent, n_episodes=200, seed=0).contradiction is None
+        return
+    with pytest.warns(ContradictedDynamics, match=what):
+        evaluate_rollouts(env, agent, n_episodes=200, seed=0)
+
+
 def test_a_policy_that_does_not_act_as_its_table_says() -> None:
     env = stack(lambda: Lake())
     agent = PGP(env, seed=0)
     agent.policy_table = lambda: np.tile([0.4, 0.2, 0.2, 0.2], (16, 1))
     with pytest.warns(ContradictedDynamics, match="The policy acted in state 0 with action"):
-        evaluate_rollouts(env, agent, n_episodes=100, seed=0)
+        evaluate_rollouts(env, agent, n_episodes=200, seed=0)
 
 
 def test_what_was_changed_after_it_was_made() -> None:

@@ -322,3 +322,9 @@ def test_uniform_actions() -> None:
             assert agent.log_prob is None
         else:
             np.testing.assert_allclose(agent.log_prob(np.zeros((4, 1)), np.zeros((4, 1))), log_prob)
+
+
+@pytest.mark.parametrize("given", [np.array(0.01), 10**400, [[0.1]], "0.1", ["0.1"], [], True, math.nan])
+def test_what_is_no_size_is_refused(given: Any) -> None:
+    with pytest.raises(InvalidSetting, match="must be the size of a cell"):
+        Entropy(resolution=given)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
-from constrained_maxent.errors import InvalidData, InvalidSetting
+from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
 from constrained_maxent.occupancy import AdamGaussianMixture, GaussianMixture, Gaussians, Mixture, NearestNeighbors
 from constrained_maxent.types import Batch
 
@@ -97,3 +97,21 @@ def test_refuses():
         Mixture(LINE).density(np.zeros((3, 2)))
     with pytest.raises(InvalidData, match="periodic="):
         Mixture(CIRCLE).squared_distance(Mixture(CIRCLE, periodic=(0,)))
+
+
+def normal(n: int, deviation: float, mean: float = 0.0) -> Mixture:
+    return Mixture(Gaussians(np.ones(1), np.full((1, n), mean * deviation), deviation**2 * np.eye(n)[None]))
+
+
+@pytest.mark.fault
+def test_distances_in_many_coordinates():
+    # Of unit normals half a deviation apart in each coordinate: 2 (4π)^(-n/2) (1 - exp(-n/16)).
+    exact = 2.0 * (4.0 * math.pi) ** -150.0 * -math.expm1(-300.0 / 16.0)
+    assert normal(300, 1.0).squared_distance(normal(300, 1.0, 0.5)) == pytest.approx(exact, rel=1e-9)
+
+
+@pytest.mark.fault
+@pytest.mark.parametrize(("n", "deviation"), [(800, 1.0), (300, 1e-3), (4, 1e-100)])
+def test_distances_beyond_float64_are_refused(n, deviation):
+    with pytest.raises(NonFiniteValue, match="which float64 does not hold"):
+        normal(n, deviation).squared_distance(normal(n, deviation, 0.5))

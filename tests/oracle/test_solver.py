@@ -577,6 +577,23 @@ class TestSmallLimits:
         expected = math.log(199.0) / (0.9 * chance * unit)
         assert best.multipliers["cost"] == pytest.approx(expected, rel=0.15)
 
+    @pytest.mark.parametrize("unit", [1e-100, 1e-9, 1e9, 1e100])
+    def test_an_objective_in_any_unit(self, unit: float) -> None:
+        # As above, with λ (0.995, 0.005) of a start that has all but no mass elsewhere, and the multiplier in its unit.
+        bad = 0.9e-5 * 0.005 / (1.0 + 0.9e-5 * 0.005)
+        cost = LinearCost([[0.0, 0.0], [1.0, 1.0]], limit=bad)
+        best, usual = (solve(two_states(1e-5), factor * Entropy(), {"cost": cost}) for factor in (unit, 1.0))
+        assert best.status == "optimal"
+        assert best.strong_duality
+        assert best.policy[0, 1] == pytest.approx(0.005, rel=1e-5)
+        assert best.value == pytest.approx(unit * usual.value, rel=1e-4)
+        assert best.multipliers["cost"] == pytest.approx(unit * math.log(199.0) / 0.9e-5, rel=0.15)
+        assert abs(best.gap) <= 1e-6 * unit
+        # A reward: all of the second action, as far as the limit lets it, at the same unit.
+        earns = solve(two_states(1e-5), Reward([[0.0, unit], [0.0, 0.0]]), {"cost": cost})
+        assert earns.status == "optimal"
+        assert earns.value == pytest.approx(0.005 * unit * (1.0 - bad), rel=1e-5)
+
     @pytest.mark.parametrize("scale", ["normalized", "truncated"])
     def test_within_a_finite_horizon(self, scale: Any) -> None:
         # The second action earns, but at the first of two steps it may be taken with 0.005 only.
