@@ -73,7 +73,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except KeyboardInterrupt:
             print("cmaxent: interrupted.", file=sys.stderr)
             return startup.INTERRUPTED
-        except BrokenPipeError:  # nobody reads on, as with "| head"; what was to be written is written
+        except OSError as error:
+            if not isinstance(error, BrokenPipeError):
+                print(f"cmaxent: {error}", file=sys.stderr)
+                return 2
+            # Nobody reads on, as with "| head".
             with open(os.devnull, "w", encoding="utf-8") as nowhere:
                 os.dup2(nowhere.fileno(), sys.stdout.fileno())
             return 1
@@ -100,7 +104,7 @@ def _run(command: str, arguments: list[str]) -> int:
     import tyro
     from gymnasium.error import DependencyNotInstalled
 
-    from constrained_maxent.cli.console import errors, terminating_as_interrupt
+    from constrained_maxent.cli.console import errors, plain_warnings, terminating_as_interrupt
     from constrained_maxent.cli.options import Pending, registry
     from constrained_maxent.errors import ConstrainedMaxentError
 
@@ -117,19 +121,34 @@ def _run(command: str, arguments: list[str]) -> int:
         if isinstance(called, Pending):
             called = called.build(called.values)
         startup.over()
-        with terminating_as_interrupt():
-            code: int = called.run(_options(arguments))
+        with terminating_as_interrupt(), plain_warnings():
+            try:
+                code: int = called.run(_options(arguments))
+            except SystemExit as error:  # nothing of this package raises it
+                if isinstance(error.__context__, BrokenPipeError):  # Rich's way of saying so
+                    raise error.__context__ from None
+                ended = f"The environment, or its library, ended the program: SystemExit({error.code!r})."
+                raise ConstrainedMaxentError("\n".join([ended, *getattr(error, "__notes__", ())])) from error
             return code
-    except BrokenPipeError:
-        raise
     except (ConstrainedMaxentError, OSError, DependencyNotInstalled) as error:
-        message = "\n".join([str(error), *getattr(error, "__notes__", ())])
+        if isinstance(error, BrokenPipeError) and _nobody_reads():
+            raise
+        message = "\n".join([str(error) or repr(error), *getattr(error, "__notes__", ())])
     except ImportError as error:
         if (error.name or "").partition(".")[0] == "constrained_maxent":
             raise
         message = "\n".join([missing(error), *getattr(error, "__notes__", ())])
     errors.print(f"cmaxent: {message}", style="red", highlight=False, soft_wrap=True)
     return 2
+
+
+def _nobody_reads() -> bool:
+    """Whether it is the output that nobody reads: an environment may have pipes of its own."""
+    try:
+        print(end="", flush=True)
+    except BrokenPipeError:  # what was to be written is still there
+        return True
+    return False
 
 
 def missing(error: ImportError) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import signal
 import textwrap
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -17,12 +18,13 @@ from rich.measure import Measurement
 from rich.table import Column, Table
 
 from constrained_maxent.startup import INTERRUPTED as INTERRUPTED
+from constrained_maxent.startup import handling
 
 _LARGEST = 1e9
 
 _ENDLESS = 10_000
-_LEAST_WORDS = 12
-"""Columns of a terminal: of one that no table fills, and what words can be read in."""
+_LONGEST_WORD = 20
+"""Columns of a terminal: of one that no table fills, and what a word may take before it is broken."""
 
 # Names of the user's may hold brackets and colons.
 console = Console(markup=False, emoji=False)
@@ -61,8 +63,11 @@ def print_table(table: Table) -> None:
                 longest = max((cell_len(str(text)) for text in [*column.cells, *str(column.header).split()]), default=1)
                 column.header, column.no_wrap = "\n".join(textwrap.wrap(str(column.header), longest)), True
                 column.min_width = longest
+            else:
+                words = (word for text in [column.header, *column.cells] for word in str(text).split())
+                column.min_width = min(max(map(cell_len, words), default=0), _LONGEST_WORD)
             column.overflow = "fold"
-        least = sum(column.min_width or _LEAST_WORDS for column in table.columns) + 3 * len(table.columns) + 1
+        least = sum(column.min_width or 0 for column in table.columns) + 3 * len(table.columns) + 1
         if least > console.width:
             _print_lines(table)
             return
@@ -118,18 +123,27 @@ def cells_in_words(cell_sizes: Mapping[str, Sequence[float]]) -> list[str]:
 
 @contextmanager
 def terminating_as_interrupt() -> Iterator[None]:
-    """SIGTERM, which schedulers send, raises ``KeyboardInterrupt`` as Ctrl-C does: neither loses anything."""
+    """SIGTERM, which schedulers send, and the end of a terminal are as Ctrl-C: neither loses anything."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    try:
-        before = signal.signal(signal.SIGTERM, interrupt)
-    except ValueError:  # not in the main thread, where signals do not arrive anyway
+    with handling(interrupt):
         yield
-        return
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Warnings of this package say what is wrong and what to do: the line of code that gives them is no help."""
+    before = warnings.formatwarning
+
+    def shown(message: Warning | str, category: type[Warning], *place: Any, **line: Any) -> str:
+        if category.__module__.startswith("constrained_maxent"):
+            return f"cmaxent: {category.__name__}: {message}\n"
+        return before(message, category, *place, **line)
+
+    warnings.formatwarning = shown
     try:
         yield
     finally:
-        if before is not None:  # None: not set from Python
-            signal.signal(signal.SIGTERM, before)
+        warnings.formatwarning = before

@@ -101,8 +101,10 @@ def _flatten(kind: Any) -> tuple[dict[str, StructFieldSpec], Callable[[Mapping[s
 
 
 def _unhinted(field: StructFieldSpec) -> StructFieldSpec:
-    """Without a hint of its default, if that is ``None``: the text says what happens where the option is left out."""
-    if field.default is not None:
+    """Without a hint of its default, if that is nothing: the text says what happens where the option is left out."""
+    text = field.helptext() if callable(field.helptext) else field.helptext
+    field = replace(field, helptext=text and " ".join(text.split()))  # lines end where those of the terminal do
+    if field.default is not None and field.default != ():
         return field
     kind: Any = Annotated[field.type, tyro.conf.arg(help_behavior_hint=""), tyro.conf.FlagConversionOff]
     return replace(field, type=kind)

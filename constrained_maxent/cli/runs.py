@@ -35,7 +35,9 @@ class Evaluate:
     Several runs of one environment also get their mean, with its interval over runs.
     """
 
-    run_folders: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]")]
+    run_folders: Annotated[
+        tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="")
+    ]
     """Folder of a run. Its evaluation.json is written anew."""
     episodes: int | None = None
     """Fresh episodes to roll out; 20 if not given, or 100 where observations are finite."""

@@ -51,8 +51,8 @@ class ExactProblem:
         scale: of the occupancy.
         objective: without smoothing.
         constraints: functionals of the table λ(s, a), with their limits, without smoothing.
-        cost_tables: of the keys of ``info`` that objective and constraints observe, ``(n_states, n_actions)`` each:
-            what steps can be held against.
+        cost_tables: of the reward and the keys of ``info`` that objective and constraints observe, by the name under
+            which they are recorded, ``(n_states, n_actions)`` each: what steps can be held against.
     """
 
     mdp: TabularMDP
@@ -101,7 +101,7 @@ class ExactProblem:
             weighting.scale,
             None if problem.objective is None else exactly(problem.objective),
             {name: exactly(constraint.functional) for name, constraint in problem.constraints.items()},
-            {name: tables[name] for name, source in tracker.sources.items() if isinstance(source, str)},
+            {name: tables[name] for name, source in tracker.sources.items() if not callable(source)},
         )
 
     def evaluate(self, policy: ArrayLike | MixturePolicy) -> ExactEvaluation:

@@ -31,9 +31,9 @@ class Estimate:
     high: float
 
     def __str__(self) -> str:
-        if self.low == self.high:
-            return f"{self.mean:.4f}"
-        return f"{self.mean:.4f} [{self.low:.4f}, {self.high:.4f}]"
+        is_small = 0.0 < max(abs(self.mean), abs(self.low), abs(self.high)) < 0.01
+        mean, low, high = (f"{figure:.4{'g' if is_small else 'f'}}" for figure in (self.mean, self.low, self.high))
+        return mean if self.low == self.high else f"{mean} [{low}, {high}]"
 
     @classmethod
     def exactly(cls, value: float) -> Self:

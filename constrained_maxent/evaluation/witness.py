@@ -3,8 +3,10 @@ r"""Holds steps against the dynamics and costs that an environment publishes: wh
 Whatever was done before, the next state of a pair (s, a), its end, the first state and the action of a state are drawn
 anew each time, so how often each outcome came is a sum of coin flips. By Chernoff's bound *k* of *N* have a probability
 of at most :math:`2 e^{-N\,\mathrm{kl}(k/N\,\|\,p)}`; costs, which have a range, are bounded by Freedman's inequality.
-Both hold for any number of steps, however rare what is counted: few episodes make no false alarm. The level is that of
-all outcomes that could come and of all numbers of steps together, since both are up to chance.
+Where the policy is known, so is what λ an episode has in each pair, a number between 0 and its mass, of which Chernoff's
+bound holds as well: processes that remember, or end episodes early, show there. All hold for any number of steps,
+however rare what is counted: few episodes make no false alarm. The level is that of all outcomes that could come and of
+all numbers of steps together, since both are up to chance.
 """
 
 from __future__ import annotations
@@ -36,8 +38,9 @@ class Witness:
         self.problem = problem
         self.n_steps = 0
         self._columns: dict[str, list[NDArray[Any]]] = {
-            name: [] for name in ("pair", "outcome", "first", *map(_column, problem.cost_tables))
+            name: [] for name in ("pair", "weight", "outcome", "first", *map(_column, problem.cost_tables))
         }
+        self._n_episodes: int | None = 0  # None: some are not whole
 
     def see(self, batch: Batch) -> None:
         """Remember the steps of a batch, of whatever policy."""
@@ -49,8 +52,10 @@ class Witness:
         last = np.cumsum(batch.lengths) - 1
         outcome = np.append(states[1:], _UNKNOWN)
         outcome[last] = np.where(batch.terminated, _ENDED, _UNKNOWN)
-        found = {"pair": states * mdp.n_actions + actions, "outcome": outcome}
+        found = {"pair": states * mdp.n_actions + actions, "weight": batch.weights, "outcome": outcome}
         found["first"] = states[(last - batch.lengths + 1)[batch.starts == 0]]
+        is_whole = (batch.starts == 0) & (batch.terminated | batch.truncated)
+        self._n_episodes = self._n_episodes + len(batch) if self._n_episodes is not None and is_whole.all() else None
         for name in self.problem.cost_tables:
             found[_column(name)] = batch.costs[name]
         for name, values in found.items():
@@ -66,29 +71,23 @@ class Witness:
         if not self.n_steps:
             return None
         columns = {name: np.concatenate(values) for name, values in self._columns.items()}
-        claims = self._claims(columns["pair"], columns["outcome"], columns["first"], policy)
+        claims = self._claims(columns["pair"], columns["outcome"], columns["first"])
+        if policy is not None:
+            claims += self._policy_claims(columns["pair"], columns["weight"], policy)
         mdp = self.problem.mdp
-        n_claims = mdp.transition.nnz + 2 * mdp.transition.shape[0] + mdp.n_states + len(self.problem.cost_tables)
+        n_claims = mdp.transition.nnz + 3 * mdp.transition.shape[0] + mdp.n_states + len(self.problem.cost_tables)
         level = math.log(2.0 * n_claims * self.n_steps / _LEVEL)
         for claim in claims:
-            surprise = _surprise(claim.k, claim.n, claim.p)
+            surprise = claim.surprise()
             if surprise.max(initial=0.0) > level:
-                i = int(surprise.argmax())
-                return (
-                    f"{claim.what(i)} {claim.k[i]:.0f} times of {claim.n[i]:.0f}, which has a probability of "
-                    f"{min(max(float(claim.p[i]), 0.0), 1.0):.10g} each time."
-                )
+                return claim.sentence(int(surprise.argmax()))
         return self._costs(columns, level)
 
-    def _claims(self, pair: IntArray, outcome: IntArray, first: IntArray, policy: FloatArray | None) -> list[_Claim]:
+    def _claims(self, pair: IntArray, outcome: IntArray, first: IntArray) -> list[_Claim]:
         mdp = self.problem.mdp
         going_on = np.asarray(mdp.transition.sum(axis=1)).reshape(-1)
         visits = np.bincount(pair, minlength=going_on.size).astype(np.float64)
         seen = np.flatnonzero(visits)
-
-        def step(pair: int) -> str:
-            state, action = divmod(int(pair), mdp.n_actions)
-            return f"in state {state} with action {action}"
 
         on = outcome >= 0
         moves, k = np.unique(pair[on] * mdp.n_states + outcome[on], return_counts=True)
@@ -99,18 +98,36 @@ class Witness:
             p += mdp.transition[source, successor] / np.maximum(going_on[source], _ROUNDING)
         ends = np.bincount(pair[outcome == _ENDED], minlength=going_on.size)[seen]
         begun, starts = np.unique(first, return_counts=True)
-        claims = [
-            _Claim(k, n, p, lambda i: f"State {successor[i]} came next {step(source[i])}"),
-            _Claim(ends, visits[seen], 1.0 - going_on[seen], lambda i: f"The episode ended {step(seen[i])}"),
+        return [
+            _Claim(k, n, p, lambda i: f"State {successor[i]} came next {self._step(source[i])}"),
+            _Claim(ends, visits[seen], 1.0 - going_on[seen], lambda i: f"The episode ended {self._step(seen[i])}"),
             _Claim(
                 starts, np.full(len(begun), len(first)), mdp.initial[begun], lambda i: f"State {begun[i]} came first"
             ),
         ]
-        if policy is not None:
-            of_state = visits.reshape(mdp.shape).sum(axis=1).repeat(mdp.n_actions)[seen]
-            chosen = policy.reshape(-1)[seen]
-            claims.append(_Claim(visits[seen], of_state, chosen, lambda i: f"The policy acted {step(seen[i])}"))
+
+    def _policy_claims(self, pair: IntArray, weight: FloatArray, policy: FloatArray) -> list[_Claim]:
+        mdp = self.problem.mdp
+        visits = np.bincount(pair, minlength=policy.size).astype(np.float64)
+        seen = np.flatnonzero(visits)
+        of_state = visits.reshape(mdp.shape).sum(axis=1).repeat(mdp.n_actions)[seen]
+        chosen = policy.reshape(-1)[seen]
+        claims = [_Claim(visits[seen], of_state, chosen, lambda i: f"The policy acted {self._step(seen[i])}")]
+        if self._n_episodes:
+            n, full = self._n_episodes, mdp.weighting(self.problem.scale).full_mass
+            of_pair = np.bincount(pair, weights=weight, minlength=policy.size)
+            exact = mdp.occupancy(policy, scale=self.problem.scale).reshape(-1)
+            k, p = (np.append(part, part.sum()) / full for part in (of_pair, exact))
+            claims.append(
+                _Claim(
+                    k, np.full(len(k), n), p, lambda i: self._step(i) if i < policy.size else "in all", is_mass=True
+                )
+            )
         return claims
+
+    def _step(self, pair: int) -> str:
+        state, action = divmod(int(pair), self.problem.mdp.n_actions)
+        return f"in state {state} with action {action}"
 
     def _costs(self, columns: dict[str, NDArray[Any]], level: float) -> str | None:
         pair = columns["pair"]
@@ -150,22 +167,32 @@ class Witness:
 
 
 class _Claim(NamedTuple):
-    """Outcomes that came *k* times of *n*, each with probability *p*, and what the i-th of them is."""
+    """Outcomes that came *k* times of *n*, each with probability *p*, and what the i-th of them is.
+
+    With ``is_mass`` they are parts of the mass of n episodes, added up, and *p* their means.
+    """
 
     k: NDArray[np.float64] | IntArray
     n: NDArray[np.float64] | IntArray
     p: FloatArray
     what: Callable[[int], str]
+    is_mass: bool = False
+
+    def surprise(self) -> FloatArray:
+        """N · kl(k/N ‖ p) of each [nats]."""
+        p, share = np.clip(self.p, _ROUNDING, 1.0 - _ROUNDING), np.clip(self.k / np.maximum(self.n, 1), 0.0, 1.0)
+        surprise: FloatArray = self.n * (rel_entr(share, p) + rel_entr(1.0 - share, 1.0 - p))
+        if not self.is_mass:
+            # What cannot be is one too many.
+            surprise[((p <= _ROUNDING) & (self.k > 0)) | ((p >= 1.0 - _ROUNDING) & (self.k < self.n))] = math.inf
+        return surprise
+
+    def sentence(self, i: int) -> str:
+        p = f"{min(max(float(self.p[i]), 0.0), 1.0):.10g}"
+        if self.is_mass:
+            return f"Episodes had {self.k[i] / self.n[i]:.4g} of their mass {self.what(i)}, and by the dynamics it is {p}."
+        return f"{self.what(i)} {self.k[i]:.0f} times of {self.n[i]:.0f}, which has a probability of {p} each time."
 
 
 def _column(cost: str) -> str:
     return f"cost {cost}"
-
-
-def _surprise(k: FloatArray | IntArray, n: FloatArray | IntArray, p: FloatArray) -> FloatArray:
-    """N · kl(k/N ‖ p) of each count [nats]."""
-    p, share = np.clip(p, _ROUNDING, 1.0 - _ROUNDING), k / np.maximum(n, 1)
-    surprise: FloatArray = n * (rel_entr(share, p) + rel_entr(1.0 - share, 1.0 - p))
-    # What cannot be is one too many.
-    surprise[((p <= _ROUNDING) & (k > 0)) | ((p >= 1.0 - _ROUNDING) & (k < n))] = math.inf
-    return surprise

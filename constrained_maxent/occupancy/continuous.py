@@ -19,9 +19,16 @@ from numpy.typing import NDArray
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue, UnsupportedSpace
 from constrained_maxent.occupancy.base import OccupancyEstimator, check_memory, memory_at, require_keys
+from constrained_maxent.occupancy.degeneracy import (
+    LEAST_SAMPLES,
+    UNFITTED,
+    dependent,
+    independent_gaussians,
+    recurring,
+)
 from constrained_maxent.occupancy.gaussians import Mixture, floor_below, fold
 from constrained_maxent.occupancy.memory import require_memory
-from constrained_maxent.occupancy.samples import LARGEST, Samples, is_tied
+from constrained_maxent.occupancy.samples import LARGEST, Samples
 from constrained_maxent.schedules import Schedule
 from constrained_maxent.types import Batch, FloatArray, Measure, Points, check_count, check_seed, require_finite
 
@@ -213,7 +220,7 @@ class ContinuousEstimator(OccupancyEstimator):
         """Where the density ends, seen from samples of it."""
         columns, step = self._samples.columns, -(-len(self._samples) // _LOOKED_AT)
         typical = float(self._log_density_at(self._rows(columns["states"][::step], columns["actions"][::step])).mean())
-        self._log_floor = floor_below(typical)
+        self._typical, self._log_floor = typical, floor_below(typical)
 
     def _log_density_at(self, rows: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):  # of squares, far away: then the log-density is -inf
@@ -293,21 +300,28 @@ class ContinuousEstimator(OccupancyEstimator):
 
     @property
     def doubt(self) -> str | None:
-        samples = self._samples
-        if len(samples) < _LOOKED_AT:
+        columns = self._samples.columns
+        rows, n = self._rows(columns["states"], columns["actions"]), self._n_states
+        if len(rows) < LEAST_SAMPLES:
             return None
-        columns = samples.columns
-        rows = self._rows(columns["states"], columns["actions"])
-        same = np.flatnonzero(is_tied(rows)).tolist()
-        if not same:
+        if same := np.flatnonzero(recurring(rows)).tolist():
+            what = "the same values over and over, up to rounding, where a density needs them to differ"
+        elif same := dependent(rows, self._angles):
+            what = "one follows from the others, as copies and sums do, or sine from cosine, so that they have no density"
+        elif (missed := independent_gaussians(rows) - self._typical) > UNFITTED * rows.shape[1]:
+            return (
+                f"At its own samples {type(self).__name__} is {missed:.0f} nats below independent Gaussians: it has not "
+                "reached them, as where they have far outliers, or other units than it begins in. Give the state in "
+                "units of its standard deviations and without outliers by state=, or take GaussianMixture."
+            )
+        else:
             return None
-        n = self._n_states
         listed = [f"coordinate {i} of the state" if i < n else f"coordinate {i - n} of the action" for i in same]
         more = f" and {len(listed) - 5} more" if len(listed) > 5 else ""
+        remedy = "Leave such coordinates out by state=." if same[0] < n else "Take over='state'."
         return (
-            f"{', '.join(listed[:5])}{more}: the same values over and over, up to rounding, where a density needs them "
-            f"to differ. Entropies then also say how narrow {type(self).__name__} can be, by nats. Leave such "
-            "coordinates out by state=."
+            f"{', '.join(listed[:5])}{more}: {what}. Entropies then also say how narrow {type(self).__name__} can be, "
+            f"by nats. {remedy}"
         )
 
     def _require_density(self, log_density: FloatArray) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained_maxent.errors import InvalidData, InvalidSetting
+from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
 from constrained_maxent.types import FloatArray, IntArray
 
 PERIOD = 2.0 * math.pi
@@ -36,6 +36,9 @@ numbers of that size would be rounding."""
 _ROWS = 512
 """Rows evaluated at once, so that the working memory stays in the processor's cache."""
 
+
+_LARGEST_LOG = 600.0
+"""Beyond it the exponential of a logarithm, or what it is multiplied by, may leave float64."""
 
 _DEEPEST, _AT_FIRST = -math.log(1e-300), 100.0
 
@@ -163,8 +166,8 @@ class Gaussians:
         component, shift = images(self.means, self.covariances, periodic, reach=reach)
         return Gaussians(self.weights[component], self.means[component] + shift, self.covariances[component])
 
-    def inner_product(self, other: Gaussians, periodic: Sequence[int]) -> float:
-        r""":math:`\int p\,q = \sum_{kl} w_k v_l\, \mathcal N(m_k - n_l; 0, \Sigma_k + T_l)`, in closed form.
+    def log_inner_product(self, other: Gaussians, periodic: Sequence[int]) -> float:
+        r"""Logarithm of :math:`\int p\,q = \sum_{kl} w_k v_l\, \mathcal N(m_k - n_l; 0, \Sigma_k + T_l)`, in closed form.
 
         It is the integral over one turn of the periodic features, of mixtures as they are before ``on_circles``.
         """
@@ -182,7 +185,7 @@ class Gaussians:
             differences = Gaussians(differences.weights, folded, differences.covariances).on_circles(
                 periodic, reach=_EXACT_REACH
             )
-        return math.exp(differences.log_density_at(np.zeros(self.n_features)))
+        return differences.log_density_at(np.zeros(self.n_features))
 
 
 def images(
@@ -272,6 +275,7 @@ class Mixture:
 
         Raises:
             InvalidData: the other is over another state.
+            NonFiniteValue: it is beyond float64, as of hundreds of coordinates, or of many in tiny units.
         """
         if (self.n_states, sorted(self.periodic)) != (other.n_states, sorted(other.periodic)):
             raise InvalidData(
@@ -280,8 +284,14 @@ class Mixture:
                 "both the same periodic=."
             )
         (a, p), (b, q), angles = (self.mass, self.gaussians), (other.mass, other.gaussians), list(self.periodic)
-        squares = a * a * p.inner_product(p, angles) - 2.0 * a * b * p.inner_product(q, angles)
-        return max(squares + b * b * q.inner_product(q, angles), 0.0)  # rounding, where both are alike
+        logs = [p.log_inner_product(p, angles), p.log_inner_product(q, angles), q.log_inner_product(q, angles)]
+        if not abs(largest := max(logs)) < _LARGEST_LOG:
+            raise NonFiniteValue(
+                f"The squared distance of densities over {self.n_states} coordinates is of the size exp({largest:.0f}), "
+                "which float64 does not hold: take divergence='kl', other units, or fewer coordinates by state=."
+            )
+        own, both, others = map(math.exp, logs)
+        return max(a * a * own - 2.0 * a * b * both + b * b * others, 0.0)  # rounding, where both are alike
 
     def sample(self, n: int, rng: np.random.Generator) -> FloatArray:
         """States drawn from *p*, ``(n, n_states)``; angles in [-π, π)."""

@@ -77,10 +77,10 @@ class Samples:
         return cls(columns, np.array(state["weights"], dtype=np.float64), np.array(state["ages"], dtype=np.int64))
 
 
-_ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
+ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
 """Spread relative to a coordinate's size, below which it is constant up to rounding."""
 
-_SMALLEST, LARGEST = 1e-150, 1e150
+SMALLEST, LARGEST = 1e-150, 1e150
 """Squares of what is smaller underflow, and of what is larger overflow."""
 
 _LOOKED_AT = 1024
@@ -90,7 +90,7 @@ _NEAR = 0.1
 """A spread of neighbors below this share of the standard deviation is the scale instead: the deviation is then one of
 outliers, or of clusters far apart."""
 
-_RESOLVED = 1e-10
+RESOLVED = 1e-10
 """Below this share of it, neighbors are the same state: the arithmetic could not tell them apart."""
 
 
@@ -107,13 +107,6 @@ def neighbors_spread(rows: FloatArray) -> FloatArray:
         return np.zeros(rows.shape[1])
     spread: FloatArray = 5.0 * np.median(ordered[reach:] - ordered[:-reach], axis=0)
     return spread
-
-
-def is_tied(rows: FloatArray) -> NDArray[np.bool_]:
-    """Whether most samples ``(n, n_features)`` share their value, up to rounding, in each coordinate."""
-    largest = np.abs(rows).max(axis=0)
-    tied: NDArray[np.bool_] = neighbors_spread(rows) <= np.maximum(_RESOLVED * rows.std(axis=0), _ROUNDING * largest)
-    return tied
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,11 +132,11 @@ class Frame:
             center[far] += share @ (rows[:, far] - center[far])
             spread[far] = np.sqrt(share @ (rows[:, far] - center[far]) ** 2)
         near = neighbors_spread(rows)
-        clustered = (near < _NEAR * spread) & (near > _RESOLVED * spread) & (near > _ROUNDING * largest)
+        clustered = (near < _NEAR * spread) & (near > RESOLVED * spread) & (near > ROUNDING * largest)
         if clustered.any():
             center[clustered], spread[clustered] = np.median(rows[:, clustered], axis=0), near[clustered]
         # What is constant up to rounding has no scale of its own.
-        scale = np.where(spread > np.maximum(_ROUNDING * largest, _SMALLEST), spread, 1.0)
+        scale = np.where(spread > np.maximum(ROUNDING * largest, SMALLEST), spread, 1.0)
         center[list(periodic)], scale[list(periodic)] = 0.0, 1.0
         return cls(center, scale)
 

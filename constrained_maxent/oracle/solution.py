@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from constrained_maxent.errors import DuplicateName, InvalidSetting, UnsupportedFunctional
-from constrained_maxent.functionals import Curvature, Entropy, Functional
+from constrained_maxent.functionals import Combination, Curvature, Entropy, Functional
 from constrained_maxent.occupancy.weighting import Scale
 from constrained_maxent.oracle.planning import best_return
 from constrained_maxent.oracle.tabular import TabularMDP
@@ -69,6 +69,12 @@ class ConvexProblem:
         }
 
 
+    def in_units_of(self, unit: float) -> ConvexProblem:
+        """The same problem with objective and penalties divided by the unit."""
+        penalties = {name: replace(penalty, beta=penalty.beta / unit) for name, penalty in self.penalties.items()}
+        return replace(self, objective=(1.0 / unit) * self.objective, penalties=penalties)
+
+
 def size_of(functional: Functional, occupancy: FloatArray) -> float:
     """The size of what is compared in F(λ) ≤ ``limit``, above 0: of the limit, of F, or of the terms of its sum."""
     value = abs(functional(occupancy))
@@ -87,6 +93,20 @@ def largest_of(mdp: TabularMDP, functional: Functional, scale: Scale) -> float:
     return mdp.weighting(scale).full_mass
 
 
+def objective_unit(mdp: TabularMDP, objective: Functional, scale: Scale) -> float:
+    """The size of F per unit of mass where that is far from 1, which tolerances are for; else 1."""
+    parts = objective.parts if isinstance(objective, Combination) else ((1.0, objective),)
+    mass, size = mdp.weighting(scale).full_mass, 0.0
+    for weight, part in parts:
+        part.check(*mdp.shape)
+        if part.curvature == "affine":
+            size += abs(weight) * float(np.abs(part.coefficients(*mdp.shape)).max())
+        else:
+            uniform = mdp.occupancy(np.full(mdp.shape, 1.0 / mdp.n_actions), scale=scale)
+            size += abs(weight * part(uniform)) / mass
+    return 1.0 if size == 0.0 or 1e-3 <= size <= 1e3 or not math.isfinite(size) else size * mass
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """The global optimum of a constrained problem over all occupancy measures.
@@ -94,7 +114,7 @@ class Solution:
     Attributes:
         problem: what was solved.
         status: ``"optimal"`` if within 1e-6 are the gap and the price of the violations, ν[R]₊, relative to the value
-            where that is above 1, and ``primal_residual``; else ``"inaccurate"``: look at these.
+            where that is above ``unit``, and ``primal_residual``; else ``"inaccurate"``: look at these.
         value: objective at the optimum [nats for entropies], of ``occupancy``, exactly.
         penalized_value: value minus penalties; equal to ``value`` in a problem without penalties.
         occupancy: λ*, ``(n_states, n_actions)``; exactly that of ``policy``.
@@ -108,6 +128,7 @@ class Solution:
             be.
         seconds: time of the solve.
         is_time_dependent: the policy depends on time, so that ``value`` is only an upper bound for stationary policies.
+        unit: 1, or the size of the objective where that is far from it.
     """
 
     problem: ConvexProblem
@@ -122,6 +143,7 @@ class Solution:
     primal_residual: float
     seconds: float
     is_time_dependent: bool
+    unit: float = 1.0
 
     @property
     def gap(self) -> float:
@@ -134,7 +156,7 @@ class Solution:
     @property
     def strong_duality(self) -> bool:
         """Whether optimum and dual bound agree within 1e-4, relative."""
-        return abs(self.gap) <= 1e-4 * max(1.0, abs(self.value))
+        return abs(self.gap) <= 1e-4 * max(self.unit, abs(self.value))
 
 
 @dataclass(frozen=True)

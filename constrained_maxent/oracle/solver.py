@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import cvxpy as cp
@@ -17,7 +17,15 @@ from constrained_maxent.occupancy.weighting import Scale
 from constrained_maxent.oracle.bound import lagrangian_majorant
 from constrained_maxent.oracle.infeasible import explain
 from constrained_maxent.oracle.program import ATTEMPTS, OccupancyProgram, attempt, exact_occupancy
-from constrained_maxent.oracle.solution import Constraints, ConvexProblem, Solution, convex_problem, largest_of, size_of
+from constrained_maxent.oracle.solution import (
+    Constraints,
+    ConvexProblem,
+    Solution,
+    convex_problem,
+    largest_of,
+    objective_unit,
+    size_of,
+)
 from constrained_maxent.oracle.tabular import TabularMDP
 from constrained_maxent.penalties import Penalty, Quadratic
 from constrained_maxent.types import FloatArray
@@ -63,8 +71,24 @@ def solve(
     >>> round(solve(mdp).value, 3)
     1.284
     """
-    begun = time.perf_counter()
     problem = convex_problem(mdp, objective, constraints, equalities, penalties, scale)
+    unit = objective_unit(mdp, problem.objective, scale)
+    if unit == 1.0:
+        return _solve(mdp, problem)
+    found = _solve(mdp, problem.in_units_of(unit))
+    return replace(
+        found,
+        problem=problem,
+        value=problem.objective(found.occupancy),
+        penalized_value=unit * found.penalized_value,
+        multipliers={name: unit * nu for name, nu in found.multipliers.items()},
+        dual_bound=unit * found.dual_bound,
+        unit=unit,
+    )
+
+
+def _solve(mdp: TabularMDP, problem: ConvexProblem) -> Solution:
+    begun = time.perf_counter()
     model = _Model.of(mdp, problem)
     best: _Found | None = None
     if not model.program.is_blocked:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import minimize
 
-from constrained_maxent.functionals import Functional
+from constrained_maxent.functionals import Entropy, Functional
 from constrained_maxent.occupancy.weighting import Scale
 from constrained_maxent.oracle.exact_gradient import SoftmaxPoint, SoftmaxProblem
-from constrained_maxent.oracle.solution import Constraints, as_named
+from constrained_maxent.oracle.solution import Constraints, as_named, objective_unit
 from constrained_maxent.oracle.tabular import TabularMDP
 from constrained_maxent.oracle.theory.arithmetic import check_positive
 from constrained_maxent.penalties import AugmentedLagrangian
@@ -99,6 +99,10 @@ def _search(
     theta: FloatArray,
     tolerance: float,
 ) -> StationaryOptimum:
+    objective = mdp.with_tables(Entropy() if objective is None else objective)
+    unit = objective_unit(mdp, objective, scale)
+    if unit != 1.0:
+        objective = (1.0 / unit) * objective
     # In units of small limits: R, multipliers and the tolerance are of that size.
     units = {name: min(1.0, abs(functional.limit) or 1.0) for name, functional in constraints.items()}
     constraints = {
@@ -131,12 +135,12 @@ def _search(
         }
         errors = remaining
     return StationaryOptimum(
-        value=point.objective,
+        value=unit * point.objective,
         constraints={name: units[name] * r for name, r in point.constraints.items()},
-        multipliers={name: mu / units[name] for name, mu in multipliers.items()},
+        multipliers={name: unit * mu / units[name] for name, mu in multipliers.items()},
         theta=point.theta,
         policy=point.policy,
-        slope=float(np.linalg.norm(point.gradient)),
+        slope=unit * float(np.linalg.norm(point.gradient)),
         is_feasible=point.violation <= tolerance,
     )
 

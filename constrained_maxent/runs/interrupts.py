@@ -5,8 +5,10 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import FrameType
+
+from constrained_maxent.startup import handling
 
 PATIENCE = 1.0
 """Seconds that an iteration is waited for, once somebody asked to stop."""
@@ -64,16 +66,10 @@ class Interrupts:
 
 @contextmanager
 def stop_on_request() -> Iterator[Interrupts]:
-    """Handles Ctrl-C and SIGTERM meanwhile. Elsewhere than in the main thread, where none arrive, nothing happens."""
+    """Handles Ctrl-C and the like meanwhile."""
     interrupts = Interrupts()
-    before = {}
-    with suppress(ValueError):
-        for number in (signal.SIGINT, signal.SIGTERM):
-            before[number] = signal.signal(number, interrupts.handle)
-    try:
-        yield interrupts
-    finally:
-        interrupts.stop_waiting()
-        for number, handler in before.items():
-            if handler is not None:  # None: not set from Python
-                signal.signal(number, handler)
+    with handling(interrupts.handle):
+        try:
+            yield interrupts
+        finally:
+            interrupts.stop_waiting()

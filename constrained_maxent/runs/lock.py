@@ -110,7 +110,7 @@ class Lock:
 
     def check(self) -> None:
         """See now and then that the lock is still this process's, before anything is written under it."""
-        if time.time() - self._verified < RENEWED_EVERY:
+        if abs(time.time() - self._verified) < RENEWED_EVERY:  # clocks are set back, too
             return
         if (there := self._reads()) != self._owner:
             who = "somebody removed it" if there is None else f"process {there.process} on {there.host} took it over"
@@ -181,9 +181,10 @@ def _linked(written: Path, path: Path) -> bool:
 def _read(path: Path) -> Owner | None:
     """Who has the lock; ``None`` for a file that does not say it. Raises FileNotFoundError where there is none."""
     try:
-        return Owner(**json.loads(path.read_text(encoding="utf-8")))
+        owner = Owner(**json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError):
         return None
+    return owner if type(owner.process) is int else None
 
 
 def _machine() -> str:
@@ -194,9 +195,13 @@ def _machine() -> str:
 
 
 def _started(process: int) -> int | None:
-    """When a process began, in ticks since the machine did; ``None`` where nobody says it."""
+    """When a process began, in ticks since the machine did; ``None`` where nobody says it.
+
+    -1 for one that has ended, but stays in the list until its parent asks for it, as those of containers often do.
+    """
     try:
-        # The name, in brackets, may hold anything; the time is the 20th entry after it.
-        return int(Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()[19])
+        # The name, in brackets, may hold anything; the state is the first entry after it, and the time the 20th.
+        entries = Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        return -1 if entries[0] in ("Z", "X") else int(entries[19])
     except (OSError, ValueError, IndexError):
         return None

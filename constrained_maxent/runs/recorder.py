@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
+
 from constrained_maxent.agents import PGP, IterationReport
 from constrained_maxent.atomic import naming
 from constrained_maxent.errors import ContradictedDynamics
@@ -190,21 +192,24 @@ def _states(agent: PGP) -> dict[str, float | int | None]:
 
 
 def _self_weighted(functional: Functional | None, measure: Measure) -> float | None:
-    r"""An expectation under λ whose samples are weighted by λ̂ once more; ``None`` where F is no expectation.
+    r"""An expectation under λ whose samples are weighted by λ̂ once more; ``None`` where there is none.
 
     .. math:: \frac{m \sum_i w_i \lambda_i f_i}{\sum_i w_i \lambda_i}, \qquad m = \sum_i w_i
 
     With samples of λ the plain mean is unbiased; this one is what f is where λ is high, for an entropy -log λ, and low.
-    So the authors of the method estimate entropies in continuous spaces. Where λ is 0 at all samples, it is 0.
+    So the authors of the method estimate entropies in continuous spaces. Where λ is 0 at all samples, it is unknown.
     """
     integrand = None if functional is None else functional.exact().integrand(measure, measure.points)
     if integrand is None:
         return None
-    density, weights = measure.points.density, measure.weights
-    total = float((weights * density).sum())
-    if total == 0.0:
-        return 0.0
-    return float((weights * (density * integrand)).sum() * weights.sum()) / total
+    weights, logs = measure.weights, measure.points.log_density
+    with np.errstate(divide="ignore"):
+        logs = np.log(measure.points.density) if logs is None else logs
+    largest = logs[weights > 0.0].max(initial=-np.inf)
+    if not np.isfinite(largest):
+        return None
+    density = weights * np.exp(np.minimum(logs - largest, 0.0))
+    return float((density * integrand).sum() * weights.sum()) / float(density.sum())
 
 
 def _exact(exact: ExactEvaluation | None) -> dict[str, float | int | None]:

@@ -69,9 +69,10 @@ class TrainSettings:
     """The agent."""
 
     log_every: int = 10
-    """Iterations between rows of metrics.csv."""
+    """Iterations between rows of metrics.csv; at first, where most changes, there are more."""
     evaluate_every: int = 100
-    """Iterations between evaluations: exact ones where the environment is finite and known, or of continuous states."""
+    """Iterations between evaluations, more at first: exact ones where the environment is finite and known, or of
+    continuous states."""
     checkpoint_every: int = 1000
     """Iterations between checkpoints."""
     checkpoint_minutes: float = 5.0

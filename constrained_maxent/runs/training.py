@@ -200,7 +200,7 @@ def _run(
         try:
             with interrupts.within_iterations():
                 agent.learn(iterations=iterations - since, callback=record, progress_bar=progress_bar)
-        except (KeyboardInterrupt, Exception) as error:
+        except BaseException as error:  # environments may call sys.exit(), too
             if recorder is None or finished is None or isinstance(error, FolderInUse):
                 raise
             put_back(finished, agent)  # it stands in the midst of an iteration

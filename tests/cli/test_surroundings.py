@@ -5,13 +5,15 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
 import constrained_maxent
-from constrained_maxent import cli
+from constrained_maxent import cli, startup
 from constrained_maxent.cli.streams import speaking
+from constrained_maxent.errors import InvalidSetting, RedundantObservation
 
 pytestmark = pytest.mark.fault
 
@@ -53,8 +55,9 @@ class TestStreams:
 class TestSignals:
     """Another process, which a module sends a signal while it is being imported."""
 
-    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    @pytest.mark.parametrize("module", ["gymnasium", "tyro"])
+    @pytest.mark.parametrize(
+        ("number", "module"), [(signal.SIGINT, "tyro"), (signal.SIGTERM, "gymnasium"), (signal.SIGHUP, "tyro")]
+    )
     def test_during_imports(self, tmp_path, module, number):
         code = f"import os, time\nos.kill(os.getpid(), {int(number)})\ntime.sleep(60)\n"
         (tmp_path / f"{module}.py").write_text(code)
@@ -68,6 +71,75 @@ class TestSignals:
             timeout=60,
         )
         assert (done.returncode, done.stdout, done.stderr) == (130, "", "cmaxent: interrupted.\n")
+
+    def test_the_end_of_the_terminal(self, cmaxent, monkeypatch):
+        def hang_up(*_, **__):
+            signal.raise_signal(signal.SIGHUP)
+
+        monkeypatch.setattr("constrained_maxent.runs.train", hang_up)
+        assert cmaxent("train", GRID) == (130, "", "cmaxent: interrupted.\n")
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+
+    def test_nohup(self):
+        before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        with startup.handling(lambda *_: pytest.fail("nohup is to be left alone")):
+            signal.raise_signal(signal.SIGHUP)
+        signal.signal(signal.SIGHUP, before)
+
+
+class TestEnvironments:
+    """What comes out of an environment while a command runs."""
+
+    @pytest.fixture
+    def raising(self, cmaxent, monkeypatch):
+        def train(error):
+            def stop(*_, **__):
+                error.add_note("Iteration 7 is saved.")
+                raise error
+
+            monkeypatch.setattr("constrained_maxent.runs.train", stop)
+            return cmaxent("train", GRID)
+
+        return train
+
+    def test_a_pipe_of_its_own_is_not_the_output(self, raising):
+        code, _, err = raising(BrokenPipeError(32, "Broken pipe"))
+        assert (code, err) == (2, "cmaxent: [Errno 32] Broken pipe\nIteration 7 is saved.\n")
+
+    def test_it_ends_the_program(self, raising):
+        code, _, err = raising(SystemExit(0))
+        assert code == 2
+        assert err.endswith("ended the program: SystemExit(0).\nIteration 7 is saved.\n")
+
+    def test_the_progress_bar_may_find_nobody_who_reads(self, cmaxent, monkeypatch):
+        # So Rich ends the program where its output is a pipe that is closed.
+        def stop(*_, **__):
+            try:
+                raise BrokenPipeError(32, "Broken pipe")
+            except BrokenPipeError:
+                raise SystemExit(1)  # noqa: B904
+
+        monkeypatch.setattr("constrained_maxent.runs.train", stop)
+        monkeypatch.setattr("constrained_maxent.cli._nobody_reads", lambda: True)
+        monkeypatch.setattr(os, "dup2", lambda *_: None)
+        monkeypatch.setattr(sys.stdout, "fileno", lambda: 1, raising=False)
+        assert cmaxent("train", GRID)[::2] == (1, "")
+
+    def test_warnings_come_without_lines_of_code(self, cmaxent, monkeypatch, capsys):
+        def warn(*_, **__):
+            with warnings.catch_warnings():
+                warnings.simplefilter("always")
+                warnings.warn("Give --state to choose.", RedundantObservation, stacklevel=1)
+                warnings.warn("another's", UserWarning, stacklevel=1)
+            raise InvalidSetting("no more")
+
+        monkeypatch.setattr("constrained_maxent.runs.train", warn)
+        with monkeypatch.context() as patched:
+            patched.setattr(warnings, "_showwarnmsg_impl", lambda m: sys.stderr.write(warnings._formatwarnmsg(m)))
+            err = cmaxent("train", GRID)[2]
+        assert err.startswith("cmaxent: RedundantObservation: Give --state to choose.\n")
+        assert "test_surroundings.py" in err
+        assert "UserWarning: another's" in err
 
 
 class TestMissingPackages:

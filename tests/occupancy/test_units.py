@@ -23,7 +23,8 @@ from constrained_maxent.occupancy import (
     Mixture,
     NearestNeighbors,
 )
-from constrained_maxent.occupancy.samples import Frame, is_tied
+from constrained_maxent.occupancy.degeneracy import recurring
+from constrained_maxent.occupancy.samples import Frame
 from constrained_maxent.references import Reference
 from constrained_maxent.types import Batch
 
@@ -201,4 +202,4 @@ class TestFrame:
         rng = np.random.default_rng(0)
         flag, rest = rng.integers(2, size=500), rng.normal(size=500)
         rows = np.stack((flag, rest, np.full(500, 3.0), np.where(rest > 0.5, rest, 1e-17 * rest)), axis=1)
-        assert is_tied(rows).tolist() == [True, False, True, True]
+        assert recurring(rows).tolist() == [True, False, True, True]

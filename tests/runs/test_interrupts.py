@@ -26,6 +26,7 @@ class Walk(gym.Env):
 
     observation_space, action_space = gym.spaces.Discrete(5), gym.spaces.Discrete(2)
     happen, at, n_steps, open_ones = None, None, 0, 0
+    horizon = 10
 
     def __init__(self):
         Walk.open_ones += 1
@@ -41,7 +42,7 @@ class Walk(gym.Env):
             Walk.happen()
         self.time += 1
         self.place = int(np.clip(self.place + (1 if action else -1) * self.np_random.integers(3), 0, 4))
-        return self.place, 0.0, False, self.time >= 10 and not Walk.never_ends, {"cost": float(self.place == 0)}
+        return self.place, 0.0, False, self.time >= 10, {"cost": float(self.place == 0)}
 
     def close(self):
         Walk.open_ones -= 1
@@ -53,7 +54,7 @@ def walk(monkeypatch):
     gym.register("Walk-v0", Walk)
 
     def arrange(at=None, happen=None):
-        Walk.at, Walk.happen, Walk.n_steps, Walk.never_ends, Walk.open_ones = at, happen, 0, False, 0
+        Walk.at, Walk.happen, Walk.n_steps, Walk.open_ones = at, happen, 0, 0
 
     arrange()
     monkeypatch.setattr(interrupts_module, "PATIENCE", 0.2)
@@ -78,9 +79,10 @@ def whole(walk, run):
 
 
 def hang():
-    """From here on no episode ends, and Ctrl-C comes."""
-    Walk.never_ends = True
+    """The step never ends, and Ctrl-C comes."""
     signal.raise_signal(signal.SIGINT)
+    while True:
+        time.sleep(0.01)
 
 
 def fail():
@@ -126,6 +128,18 @@ def test_an_error_of_the_environment(whole, walk, run, tmp_path):
     walk()
     assert resume(folder).summary["status"] == "finished"
     assert same_run(whole, folder)
+
+
+@pytest.mark.parametrize("error", [SystemExit(0), GeneratorExit()])
+def test_an_environment_that_ends_the_program(walk, run, tmp_path, error):
+    def end():
+        raise error
+
+    walk(steps_of(7) + 33, end)
+    with pytest.raises(type(error)) as raised:
+        run("ended", "Walk-v0", num_envs=2)
+    assert "Iteration 7, the last one that was finished, is saved." in raised.value.__notes__[0]
+    assert torch.load(tmp_path / "ended" / "checkpoint.pt", weights_only=True)["state"]["iteration"] == 7
 
 
 def test_an_error_in_the_first_batch_of_a_resumed_run_changes_nothing(walk, run):

@@ -73,6 +73,21 @@ def test_here_the_process_decides(path, ended):
     assert not path.exists()
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="nobody says when processes began")
+def test_a_process_whose_end_nobody_asked_for(path):
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    leave(path, process=process.pid, started=lock_module._started(process.pid))
+    with pytest.raises(FolderInUse), Lock(path):
+        pass
+    process.kill()
+    until = time.monotonic() + 20.0
+    while lock_module._started(process.pid) != -1 and time.monotonic() < until:
+        time.sleep(0.01)
+    with Lock(path):
+        pass
+    process.communicate()
+
+
 def test_elsewhere_the_time_decides(path, ended):
     elsewhere = {"machine": "another", "host": "far", "process": ended}
     leave(path, **elsewhere, age=DEAD_AFTER - 10)
@@ -83,8 +98,12 @@ def test_elsewhere_the_time_decides(path, ended):
         pass
 
 
-def test_a_file_that_says_nothing(path):
-    path.write_text("")
+@pytest.mark.parametrize("text", ["", "[1]", '{"process": 1}', None])
+def test_a_file_that_says_nothing(path, text):
+    if text is None:
+        leave(path, process="one")
+    else:
+        path.write_text(text)
     with pytest.raises(FolderInUse, match="somebody writes into it"), Lock(path):
         pass
     os.utime(path, (time.time() - DEAD_AFTER - 1,) * 2)
@@ -123,6 +142,15 @@ def test_whoever_lost_it_is_told_before_it_writes(path, monkeypatch):
         with pytest.raises(FolderInUse, match="process 7 on far took it over"):
             lock.check()
     assert path.exists(), "it is the other's"
+
+
+def test_a_clock_that_is_set_back(path, monkeypatch):
+    with Lock(path) as lock:
+        leave(path)
+        now = time.time()
+        monkeypatch.setattr(time, "time", lambda: now - 3600.0)
+        with pytest.raises(FolderInUse, match="took it over"):
+            lock.check()
 
 
 def test_it_is_renewed(path, monkeypatch):

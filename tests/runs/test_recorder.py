@@ -25,6 +25,14 @@ class TestSelfWeighted:
 
     def test_of_nothing(self):
         nothing = Measure.from_table(np.zeros((2, 2)))
-        assert _self_weighted(Entropy(), nothing) == 0.0
+        assert _self_weighted(Entropy(), nothing) is None
         assert _self_weighted(L2Distance(np.zeros((2, 2))), nothing) is None
         assert _self_weighted(None, nothing) is None
+
+    @pytest.mark.fault
+    def test_of_densities_that_float64_does_not_hold(self) -> None:
+        # λ = e^-2000 and e^-2001: ours weighs the first by e: (2000 e + 2001) / (e + 1), at σ = 0.
+        logs = np.array([-2000.0, -2001.0])
+        points = Points(density=np.exp(logs), state_density=np.exp(logs), log_density=logs, log_state_density=logs)
+        measure = Measure(points=points, weights=np.full(2, 0.5))
+        assert _self_weighted(Entropy(), measure) == pytest.approx((2000.0 * np.e + 2001.0) / (np.e + 1.0))
