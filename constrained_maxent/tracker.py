@@ -7,12 +7,11 @@ pseudo-rewards of the penalized problem, and lets penalties follow. It knows no 
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -33,8 +32,9 @@ from constrained_maxent.occupancy.episode_count import EpisodeCount
 from constrained_maxent.occupancy.weighting import Weighting
 from constrained_maxent.penalties import Penalty
 from constrained_maxent.problem import Constraint, Problem, ProblemValue, RewardFunction
-from constrained_maxent.schedules import Geometric
-from constrained_maxent.types import Batch, FloatArray, Measure, Points, as_array, check_count, require_finite
+from constrained_maxent.records import Report, Violations
+from constrained_maxent.schedules import Geometric, Plan
+from constrained_maxent.types import Batch, FloatArray, Measure, Points, as_array, require_finite
 
 Pairing = Literal["split", "same", "previous"]
 """Which estimate goes with which reward: fitted on the batch's first half and used on its second (the paper's
@@ -45,100 +45,6 @@ LogProb = Callable[[NDArray[Any], NDArray[Any]], ArrayLike]
 
 NEW_BATCH = "new_batch"
 """``reset(options={NEW_BATCH: True})`` forgets the batch under way: for an agent whose policy has just changed."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Report:
-    """What a batch ended with. ``info["batch"]`` has the same, by the same names.
-
-    Attributes:
-        iteration: number of the batch, from 0.
-        episodes: trajectories in it.
-        steps: steps in it.
-        episode_count: whole episodes that they stand for.
-        objective: F(λ̂); ``None`` without an objective, or without an estimate yet.
-        constraints: R(λ̂) by name; satisfied where ≤ 0.
-        multipliers: ℒ'(R) by name.
-        objective_fresh, constraints_fresh: the same of the episodes of this batch alone. They differ where λ̂ remembers
-            earlier batches (or was fitted to half of this one): an average over past policies hides that the present
-            one is bad. A plug-in estimate: of few episodes the entropy is low.
-        penalty: Σ ℒ(R).
-        discount: γ of the occupancy.
-        pseudo_rewards: of each trajectory, ``(n_steps,)``.
-        weights: w_t of each trajectory's steps, ``(n_steps,)``.
-        ready: of each trajectory, whether its pseudo-rewards belong to the gradient of the policy that acted.
-        sub_environments: where each trajectory ran.
-        started_ago: for each trajectory, how many calls of ``step`` before the last one its first action was taken.
-        whole_episodes: whether the trajectories are whole episodes, and not fragments.
-    """
-
-    iteration: int
-    episodes: int
-    steps: int
-    episode_count: float
-    objective: float | None
-    constraints: Mapping[str, float]
-    objective_fresh: float | None
-    constraints_fresh: Mapping[str, float]
-    multipliers: Mapping[str, float]
-    penalty: float
-    discount: float
-    pseudo_rewards: list[FloatArray]
-    weights: list[FloatArray]
-    ready: list[bool]
-    sub_environments: list[int]
-    started_ago: list[int]
-    whole_episodes: bool
-
-    def to_info(self) -> dict[str, Any]:
-        """Plain data, as ``info["batch"]`` carries it; lists and mappings are copies, and the arrays read-only."""
-        content = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {name: value.copy() if isinstance(value, (list, dict)) else value for name, value in content.items()}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Violations:
-    """How far a constraint was broken while an agent learnt, by each batch alone.
-
-    Attributes:
-        total: Σ [R]₊ over batches, in the units of R: what learning has cost.
-        worst: the largest R of a batch; ``-inf`` before the first.
-        worst_iteration: which batch that was, from 0.
-        steps: steps of batches with R > 0.
-    """
-
-    total: float = 0.0
-    worst: float = -math.inf
-    worst_iteration: int = 0
-    steps: int = 0
-
-    def after(self, violation: float, *, steps: int, iteration: int) -> Violations:
-        """With one batch more."""
-        is_worst = violation > self.worst
-        return Violations(
-            total=self.total + max(violation, 0.0),
-            worst=violation if is_worst else self.worst,
-            worst_iteration=iteration if is_worst else self.worst_iteration,
-            steps=self.steps + (steps if violation > 0.0 else 0),
-        )
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """The planned end of a run, counted from its beginning."""
-
-    unit: Literal["iterations", "timesteps"]
-    amount: int
-
-    @classmethod
-    def from_state(cls, state: Mapping[Any, Any] | None) -> _Plan | None:
-        """The plan of a checkpoint, if it has one. Raises ValueError: it is none."""
-        if state is None:
-            return None
-        [(unit, amount)] = state.items()
-        if unit not in ("iterations", "timesteps") or not (isinstance(amount, int) and amount >= 1):
-            raise ValueError(f"{unit}={amount!r} is no plan of a run")
-        return cls(unit, amount)
 
 
 class Tracker:
@@ -203,7 +109,7 @@ class Tracker:
         self._unfitted = deepcopy(estimator)  # a first fit remembers nothing
         self._log_prob = policy_log_prob
         self._value: ProblemValue | None = None
-        self._plan: _Plan | None = None
+        self._plan: Plan | None = None
         self._half_is_fitted = False
         self._progress_of_batch = 0.0  # where the run stood when the batch under way began
         self._is_open = True
@@ -348,10 +254,9 @@ class Tracker:
         """
         if (iterations is None) == (timesteps is None):
             raise InvalidSetting("Announce one of iterations= and timesteps=.")
-        unit: Literal["iterations", "timesteps"] = "iterations" if timesteps is None else "timesteps"
-        amount = check_count(unit, iterations if timesteps is None else timesteps)
+        plan = Plan("iterations", iterations) if timesteps is None else Plan("timesteps", timesteps)
         if self._plan is None or replace_plan:
-            self._plan = _Plan(unit, amount)
+            self._plan = plan
             self._progress_of_batch = self.progress
 
     @property
@@ -362,10 +267,7 @@ class Tracker:
     @property
     def progress(self) -> float:
         """Share of the planned run that is over, from 0 to 1; 0 as long as nobody has announced its end."""
-        if self._plan is None:
-            return 0.0
-        done = self.iteration if self._plan.unit == "iterations" else self.timesteps
-        return min(done, self._plan.amount) / self._plan.amount
+        return 0.0 if self._plan is None else self._plan.progress(self.iteration, self.timesteps)
 
     # Steps.
 
@@ -547,7 +449,7 @@ class Tracker:
             "timesteps": self.timesteps,
             "recorded_steps": self.recorded_steps,
             "violations": {name: asdict(record) for name, record in self.violations.items()},
-            "plan": None if self._plan is None else {self._plan.unit: self._plan.amount},
+            "plan": None if self._plan is None else self._plan.state_dict(),
             "fragments": self.episode_count.state_dict(),
         }
 
@@ -579,7 +481,7 @@ class Tracker:
                 raise CheckpointMismatch(
                     f"The checkpoint's penalty of {name!r} does not fit this environment's: {error}"
                 ) from error
-        plan = _Plan.from_state(state["plan"]) or self._plan
+        plan = Plan.from_state(state["plan"]) or self._plan
         settled = self.problem.with_settled(state.get("settled", {}), is_begun="samples" in state["estimator"])
         recorded_steps = int(state["recorded_steps"])
         violations = {name: Violations(**record) for name, record in state["violations"].items()}

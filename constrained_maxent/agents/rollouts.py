@@ -12,8 +12,9 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.records import Report
 from constrained_maxent.spaces import Environment, as_row, as_rows, from_row, single_spaces
-from constrained_maxent.tracker import NEW_BATCH, Report, find_tracker
+from constrained_maxent.tracker import NEW_BATCH, find_tracker
 from constrained_maxent.types import FloatArray, IntArray
 
 _NEGLIGIBLE = 0.01  # of the weight of a first step

@@ -10,8 +10,9 @@ from typing import Literal
 from constrained_maxent.evaluation.exact import ExactEvaluation
 from constrained_maxent.evaluation.statistics import Estimate, estimate_of
 from constrained_maxent.problem import Constraint
+from constrained_maxent.records import Violations
 from constrained_maxent.spaces import Environment
-from constrained_maxent.tracker import Tracker, Violations, find_tracker
+from constrained_maxent.tracker import Tracker, find_tracker
 
 _LEAST_EPISODES = 6
 """Of fewer episodes not even the range holds the median with 95 % confidence: 1 - 2/2ⁿ."""

@@ -13,6 +13,7 @@ from constrained_maxent.types import Batch
 ENOUGH = 64
 """Episodes that must have begun in the batches that are looked back at."""
 
+_FADED = 0.01  # of the weight of a first step
 _MOST_ENTRIES = 1024
 
 
@@ -20,11 +21,12 @@ class EpisodeCount:
     r"""Counts the episodes of fragments, so that :math:`\hat\lambda` has the mass :math:`E\sum_t w_t` of one episode.
 
     By the renewal theorem n steps hold n / E[L] episodes, in the long run. Where every episode lasts the whole horizon
-    H, that is n / H, without noise; with a discount at least so many that the mass is none that no policy has, as a
-    batch of the first steps alone would make it. Else E[L] is told by the steps and the episodes begun in this batch
-    and the latest before it: as many as hold ``ENOUGH`` of these. A batch of few steps would not do alone: the inverse
-    of a small random number is, on average, too large, as long episodes make a batch that none begins in. (Counted back
-    to a fixed number of episodes, the steps are a sum of so many lengths, and their mean has no such bias.)
+    H, that is n / H, without noise; where weights fade long before it, at least so many that the mass is none that no
+    policy has, as a batch of the first steps alone would make it. Else E[L] is told by the steps and the episodes begun
+    in this batch and the latest before it: as many as hold ``ENOUGH`` of these. A batch of few steps would not do
+    alone: the inverse of a small random number is, on average, too large, as long episodes make a batch that none
+    begins in. (Counted back to a fixed number of episodes, the steps are a sum of so many lengths, and their mean has
+    no such bias.)
 
     Args:
         weighting: the weights of λ, with the horizon.
@@ -49,7 +51,9 @@ class EpisodeCount:
         if weighting.horizon is None or is_early:
             return n_steps * max(all_begun, 1) / all_steps
         full = n_steps / weighting.horizon
-        return full if weighting.discount == 1.0 else max(full, float(batch.weights.sum()) / weighting.full_mass)
+        if weighting.discount**weighting.horizon > _FADED:
+            return full
+        return max(full, float(batch.weights.sum()) / weighting.full_mass)
 
     def add(self, batch: Batch) -> None:
         """Remember a batch that has been counted."""

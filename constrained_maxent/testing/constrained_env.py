@@ -10,8 +10,9 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from constrained_maxent.records import Report
 from constrained_maxent.testing.assertions import require
-from constrained_maxent.tracker import NEW_BATCH, Report, find_tracker
+from constrained_maxent.tracker import NEW_BATCH, find_tracker
 
 LISTS = ("pseudo_rewards", "ready", "weights", "sub_environments", "started_ago")
 """The keys of a report that hold one entry for each trajectory."""

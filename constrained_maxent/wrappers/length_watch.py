@@ -50,9 +50,8 @@ class LengthWatch:
         endless: float = math.inf
         if weighting.discount < 1.0:
             faded = math.ceil(math.log(_FADED) / math.log(weighting.discount))
-            endless = max(
-                _LONG if weighting.horizon is None else 10 * _LONG, faded
-            )  # a horizon says that there is an end
+            # A horizon says that there is an end, so that it may be far away.
+            endless = max(_LONG if weighting.horizon is None else 10 * _LONG, faded)
         self.limit = min(self._horizon, endless)
 
     def reached(self) -> None:

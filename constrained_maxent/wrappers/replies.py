@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained_maxent.errors import DuplicateName, InvalidData
+from constrained_maxent.types import FloatArray, require_finite
 
 _STEP = "Gymnasium's step() returns five values (observation, reward, terminated, truncated, info)"
 _RESET = "Gymnasium's reset() returns two values (observation, info)"
@@ -36,8 +37,8 @@ def explained(error: BaseException) -> BaseException:
     frames = [frame.f_code.co_filename for frame, _ in walk_tb(error.__traceback__)][1:]
     if isinstance(error, _OF_REPLIES) and frames and all(frame.startswith(_BETWEEN) for frame in frames):
         named = InvalidData(
-            f"A reply of the environment is not what Gymnasium's layers expect ({error}). {_STEP}; in vectors the copies "
-            "report numbers of one type, such as float."
+            f"A reply of the environment is not what Gymnasium's layers expect ({error}). {_STEP}; in vectors the "
+            "copies report numbers of one type, such as float."
         )
         named.__cause__ = error
         return named
@@ -98,6 +99,23 @@ def flag(name: str, value: Any) -> bool:
     if array.size == 1 and array.dtype.kind in "biu" and array.item() in (0, 1):
         return bool(array.item())
     raise InvalidData(f"{name} must be True or False, got {value!r}.")
+
+
+def rewards_of(values: Any, num_envs: int) -> FloatArray:
+    """One reward for each sub-environment, ``(num_envs,)``, in a copy.
+
+    Raises:
+        InvalidData: something else.
+        NonFiniteValue: NaN or infinite.
+    """
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidData(f"Rewards must be one number per sub-environment, got {values!r}.") from error
+    if array.shape != (num_envs,):
+        raise InvalidData(f"Rewards must be of shape ({num_envs},), got shape {array.shape}.")
+    require_finite("The environment's rewards", array)
+    return array
 
 
 def flags(name: str, values: Any, num_envs: int) -> NDArray[np.bool_]:

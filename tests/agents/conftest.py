@@ -9,7 +9,8 @@ import pytest
 from constrained_maxent.agents import PGP
 from constrained_maxent.evaluation import ExactProblem
 from constrained_maxent.occupancy import Counts, Weighting
-from constrained_maxent.tracker import Report, Tracker
+from constrained_maxent.records import Report
+from constrained_maxent.tracker import Tracker
 
 
 class Reporter(gym.Env):

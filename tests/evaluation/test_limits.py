@@ -1,15 +1,19 @@
 """Whether a limit is kept: statuses worked out by hand, and what is said of them."""
 
+import math
+
 import gymnasium as gym
 import numpy as np
 import pytest
 
 import constrained_maxent as cmx
+from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.evaluation import Estimate, describe_training, evaluate_rollouts, judge
 from constrained_maxent.functionals import LinearCost
 from constrained_maxent.penalties import AdaptiveLagrangian, Quadratic
 from constrained_maxent.problem import Constraint
-from constrained_maxent.tracker import Violations, find_tracker
+from constrained_maxent.records import Violations
+from constrained_maxent.tracker import find_tracker
 
 COST = Constraint(LinearCost("cost", limit=0.5))
 pytestmark = pytest.mark.fault
@@ -28,10 +32,54 @@ pytestmark = pytest.mark.fault
         (Estimate.exactly(-0.5), 2, "undecided"),
         (Estimate.exactly(1e-15), None, "kept"),
         (Estimate.exactly(1e-6), None, "broken"),
+        (Estimate.exactly(math.nan), None, "undecided"),
+        (Estimate.exactly(math.nan), 20, "undecided"),
+        (Estimate(0.2, -math.inf, math.inf), 20, "undecided"),
+        (Estimate(0.2, math.nan, math.nan), 20, "undecided"),
+        (Estimate.exactly(math.inf), None, "broken"),
     ],
 )
 def test_status(violation, n_episodes, status):
     assert judge("cost", COST, violation, n_episodes=n_episodes).status == status
+
+
+@pytest.mark.parametrize(("limit", "status"), [(1e-12, "broken"), (0.0, "kept"), (-1e-12, "broken"), (1.0, "kept")])
+def test_rounding_is_that_of_the_limit(limit, status):
+    """5e-10 is five hundred times a limit of 1e-12, and nothing beside 1."""
+    constraint = Constraint(LinearCost("cost", limit=limit))
+    assert judge("cost", constraint, Estimate.exactly(5e-10)).status == status
+
+
+@pytest.mark.parametrize("limit", [np.float32(0.5), np.float64(0.5), np.float16(0.5)])
+def test_a_limit_is_a_float(limit):
+    assert type(LinearCost("cost", limit=limit).limit) is type(LinearCost("cost").with_limit(limit).limit) is float
+    with pytest.raises(InvalidSetting, match="finite"):
+        LinearCost("cost", limit=10**400)
+
+
+def test_a_cost_that_is_the_limit_is_no_violation():
+    """Five times 0.3 · 0.2 is 0.30000000000000004: the price of a limit of 0.3 does not rise for that."""
+
+    class Clock(gym.Env):
+        observation_space = action_space = gym.spaces.Discrete(6)
+        horizon = 5
+
+        def reset(self, *, seed=None, options=None):
+            self.time = 0
+            return 0, {}
+
+        def step(self, action):
+            self.time += 1
+            return self.time, 0.0, False, self.time == 5, {"cost": 0.3}
+
+    at_limit = {"cost": Constraint(LinearCost("cost", limit=0.3))}
+    env = cmx.wrappers.constrain(Clock(), constraints=at_limit, episodes_per_batch=1, discount=1.0)
+    for _ in range(3):
+        env.reset()
+        for _ in range(5):
+            *_, info = env.step(0)
+        assert info["batch"]["multipliers"]["cost"] == info["batch"]["constraints"]["cost"] == 0.0
+    assert "no batch of the training was above its limit" in describe_training(env)[-1]
 
 
 def test_a_broken_limit_in_words():

@@ -110,7 +110,7 @@ def test_what_is_remembered_has_a_bound() -> None:
 
 @pytest.mark.fault
 def test_first_episodes_of_staggered_copies_say_nothing_of_the_others() -> None:
-    """Copy i of 4 is truncated after 100 - 25 i steps at first, then after 100: each step is a hundredth of an episode."""
+    """Copy i of 4 is truncated after 100 - 25 i steps at first, later after 100: a step is a hundredth of one."""
     ends = iter([100, 75, 50, 25])
     count = counter(100, staggered=True)
     for batch in batches(lambda: next(ends, 100), 10, 4, 60, 1.0):

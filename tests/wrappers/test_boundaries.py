@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import gymnasium as gym
@@ -31,8 +32,15 @@ from constrained_maxent.occupancy import GaussianMixture, memory
 from constrained_maxent.penalties import Quadratic
 from constrained_maxent.problem import Constraint
 from constrained_maxent.testing import check_constrained_env
-from constrained_maxent.wrappers import TrackOccupancy, constrain, find_tracker, length_watch, vector
-from constrained_maxent.wrappers.float_info import FloatInfo
+from constrained_maxent.wrappers import (
+    FloatInfo,
+    PseudoReward,
+    TrackOccupancy,
+    constrain,
+    find_tracker,
+    length_watch,
+    vector,
+)
 
 pytestmark = pytest.mark.fault
 
@@ -175,6 +183,10 @@ class TestHorizon:
             for _ in range(env.own_limit):
                 stack.step(0)
 
+    def test_a_native_vector_with_a_limit_of_its_own(self) -> None:
+        env = gym.make_vec("CartPole-v1", 2, vectorization_mode="vector_entry_point", max_episode_steps=30)
+        assert find_tracker(constrain(env, episodes_per_batch=2, estimator=GaussianMixture())).weighting.horizon == 30
+
     @pytest.mark.parametrize("given", [{}, {"horizon": 10}], ids=["found", "given"])
     def test_longer_than_it(self, given: Any) -> None:
         env = Costly()
@@ -215,6 +227,14 @@ class TestHorizon:
         for n_steps in (20, 3, 3, 19, 3):
             walk(env, n_steps)
 
+    def test_resets_at_every_end_of_a_batch(self) -> None:
+        """What comes after 5 of 20 steps is never seen, though no trajectory is cut."""
+        env = build(limited(20), episodes_per_batch=None, steps_per_batch=5)
+        for _ in range(2):
+            walk(env, 5)
+        with pytest.warns(HorizonMismatch, match=r"reset\(\) after 5 steps"):
+            walk(env, 5)
+
     def test_two_resets_at_once_are_one(self) -> None:
         env = build(SyncVectorEnv([limited] * 3))
         for _ in range(2):
@@ -240,12 +260,19 @@ class TestEndless:
         with pytest.warns(EndlessEpisode, match="begun at least 50 steps before"):  # 0.9^50 < 1 %
             walk(build(Costly(), discount=0.9, steps_per_batch=25, episodes_per_batch=None), 80)
 
-    def test_an_agent_begins_anew(self) -> None:
+    def test_nor_has_a_horizon_that_nobody_reaches(self) -> None:
+        with pytest.warns(EndlessEpisode, match="TimeLimit"):
+            walk(build(limited(10**9), discount=0.9), 510)
+        with pytest.warns(EndlessEpisode, match="begun at least 50 steps before"):
+            walk(build(limited(1000), discount=0.9, steps_per_batch=25, episodes_per_batch=None), 80)
+
+    @pytest.mark.parametrize("make", [Costly, lambda: limited(10**9)], ids=["no horizon", "one that nobody reaches"])
+    def test_an_agent_begins_anew(self, make: Any) -> None:
         """λ̂ of each batch is that of 60 steps from the start: its mass is 1 - 0.9^60."""
-        env = build(Costly(), discount=0.9, steps_per_batch=60, episodes_per_batch=None)
+        env = build(make(), discount=0.9, steps_per_batch=60, episodes_per_batch=None)
         for _ in range(3):
             PGP(env, seed=0).learn(iterations=2)
-            assert find_tracker(env).estimator.mass_ == pytest.approx(1.0 - 0.9**60)
+            assert find_tracker(env).estimator.mass_ == pytest.approx(1.0, abs=0.9**60 + 1e-12)
 
     def test_long_episodes_with_an_end_are_none(self) -> None:
         walk(build(limited(200)), 450)
@@ -357,6 +384,17 @@ class TestWriting:
             env.step(np.full((2, 1), 0.1 * (t % 5)))
         self.check(find_tracker(env))
 
+    def test_a_reference_of_points(self) -> None:
+        def reference(points: Any) -> Any:
+            density = np.exp(-points.states[:, 0])
+            scribble(points.observations, points.actions, points.states, points.density)
+            return density
+
+        near = {"near": Constraint(KLDivergence(reference, limit=1.0), Quadratic(beta=1.0))}
+        env = constrain(Line(), Entropy(), near, **self.STACK, state="state")
+        list(self.steps(env, 8))
+        assert find_tracker(env).last_batch.states[:4, 0].tolist() == [0.0, 1.0, 2.0, 3.0]  # type: ignore[union-attr,index]
+
     def test_states_of_a_buffer_that_is_used_again(self) -> None:
         env = constrain(Line(), Entropy(), **(self.STACK | {"state": "state"}))
         list(self.steps(env, 8))
@@ -418,7 +456,10 @@ class TestWholeNumbers:
         with pytest.warns(IntegerInfo, match="'state'"):
             self.stack(0, 0.75, state="state", estimator=GaussianMixture(n_components=1)).reset()
 
-    def test_a_vector_of_another_kind_means_what_it_says(self) -> None:
+    @pytest.mark.parametrize("is_masked", [False, True])
+    def test_a_vector_of_another_kind_means_what_it_says(self, is_masked: bool) -> None:
+        """Unless it makes one array of what copies report, as Gymnasium does, and its mask."""
+
         class Own(gym.vector.VectorEnv):
             metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}
             num_envs, horizon = 2, 100
@@ -430,11 +471,15 @@ class TestWholeNumbers:
 
             def step(self, actions: Any) -> Any:
                 none = np.zeros(2, dtype=bool)
-                return np.zeros(2, int), np.zeros(2), none, none, {"cost": np.ones(2, dtype=int)}
+                infos: dict[str, Any] = {"cost": np.ones(2, dtype=int)}
+                if is_masked:
+                    infos = self._add_info(self._add_info({}, {"cost": 0}, 0), {"cost": 0.7}, 1)
+                return np.zeros(2, int), np.zeros(2), none, none, infos
 
         env = build(Own())
         env.reset()
-        env.step(np.zeros(2, int))
+        with pytest.warns(IntegerInfo) if is_masked else nullcontext():
+            env.step(np.zeros(2, int))
 
 
 class TestOrders:
@@ -509,6 +554,13 @@ class TestOrders:
         env = build(env, episodes_per_batch=2)
         assert walk_copies(env, 5)["batch"]["constraints"]["cost"] == pytest.approx(0.4 - 0.5)
 
+    @pytest.mark.parametrize("kind", ["scalar", "vector"])
+    def test_two_pseudo_rewards(self, kind: str) -> None:
+        """The second would call the first's the original reward."""
+        env = build(limited() if kind == "scalar" else SyncVectorEnv([limited]))
+        with pytest.raises(DuplicateName, match="already"):
+            (PseudoReward if kind == "scalar" else vector.PseudoReward)(env)
+
     def test_one_tracker_above_another(self) -> None:
         env = build(TrackOccupancy(limited(), episodes_per_batch=1))
         with pytest.raises(DuplicateName, match="One TrackOccupancy above another"):
@@ -547,6 +599,18 @@ class TestPictures:
         copies = build(SyncVectorEnv([Picture] * 2), **self.SETTINGS, state="state")
         PGP(copies, seed=0, hidden_sizes=(4,)).learn(iterations=1)
         assert find_tracker(copies).last_batch.observations.shape == (20, 0)  # type: ignore[union-attr]
+
+    def test_nor_are_thousands_of_switches(self) -> None:
+        class Switches(Picture):
+            def __init__(self) -> None:
+                self.observation_space = gym.spaces.MultiBinary(3000)
+
+            def image(self) -> Any:
+                return np.ones(3000, dtype=np.int8)
+
+        env = build(Switches(), **self.SETTINGS, state="state")
+        walk(env, 20)
+        assert find_tracker(env).last_batch.observations.shape == (20, 0)  # type: ignore[union-attr]
 
     def test_are_where_a_reference_does(self) -> None:
         seen = []

@@ -25,6 +25,7 @@ from constrained_maxent.wrappers import (
     ConvexConstraint,
     CostConstraint,
     EntropyObjective,
+    FloatInfo,
     ImitationConstraint,
     Objective,
     PseudoReward,
@@ -45,8 +46,9 @@ def total(occupancy):
     return occupancy.sum()
 
 
-# The first two need no tracker below them. One of each, with no argument at its default unless it says so.
+# The first three need no tracker below them. One of each, with no argument at its default unless it says so.
 EXAMPLES = {
+    FloatInfo: {},
     BooleanCosts: {"key": "safe", "cost": "violations"},
     TrackOccupancy: {
         "estimator": Counts(memory=0.25),
@@ -78,7 +80,6 @@ EXAMPLES = {
         "name": "sum",
     },
     PseudoReward: {},
-    FloatInfo: {},
 }
 
 
@@ -155,7 +156,7 @@ class TestRecords:
 
 
 class TestOrder:
-    @pytest.mark.parametrize("kind", list(EXAMPLES)[2:], ids=lambda kind: kind.__name__)
+    @pytest.mark.parametrize("kind", list(EXAMPLES)[3:], ids=lambda kind: kind.__name__)
     def test_the_tracker_comes_first(self, kind):
         with pytest.raises(MissingTracker, match="TrackOccupancy"):
             kind(gym.make("FrozenLake-v1"), **EXAMPLES[kind])
@@ -174,7 +175,7 @@ class TestOrder:
         assert find_tracker(EntropyObjective(outer)) is outer.tracker
         assert inner.tracker.problem.objective is None
 
-    @pytest.mark.parametrize("kind", list(EXAMPLES)[2:-1], ids=lambda kind: kind.__name__)
+    @pytest.mark.parametrize("kind", list(EXAMPLES)[3:-1], ids=lambda kind: kind.__name__)
     def test_declarations_come_before_the_first_reset(self, kind):
         env = tracked()
         env.reset()

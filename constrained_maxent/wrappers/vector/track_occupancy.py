@@ -14,40 +14,16 @@ from numpy.typing import NDArray
 
 from constrained_maxent.errors import IntegerInfo, InvalidData, InvalidSetting
 from constrained_maxent.functionals.base import OWN_REWARD
+from constrained_maxent.records import Report
 from constrained_maxent.spaces import as_row, as_rows
-from constrained_maxent.tracker import NEW_BATCH, Report
-from constrained_maxent.types import Batch, FloatArray, require_finite
+from constrained_maxent.tracker import NEW_BATCH
+from constrained_maxent.types import Batch, FloatArray
 from constrained_maxent.wrappers.layers import VOID, Tracking, VectorLayer
 from constrained_maxent.wrappers.observed import observed_cost, reported_costs, require_usable, states_of
-from constrained_maxent.wrappers.replies import checked_reset, copied_info, explained, five, flags
+from constrained_maxent.wrappers.replies import checked_reset, copied_info, explained, five, flags, rewards_of
 from constrained_maxent.wrappers.vector.autoreset import Autoreset
 from constrained_maxent.wrappers.vector.recorder import Columns, VectorRecorder, join
-
-
-class SharedInfo(dict[str, Any]):
-    """An entry of ``infos`` that belongs to the whole vector: one dictionary, the same for all copies.
-
-    Gymnasium's wrappers, such as ``DictInfoToList``, go through the ``items`` of such an entry and want arrays with one
-    place for each copy: there every value is shown as an array that repeats it. All else is as in any dictionary;
-    ``dict(entry)`` is a plain one, for JSON for example.
-    """
-
-    def __init__(self, content: Mapping[str, Any], num_envs: int) -> None:
-        super().__init__(content)
-        self._num_envs = num_envs
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # By default copies would be made of the items.
-        return SharedInfo, (dict(self), self._num_envs)
-
-    def items(self) -> Any:
-        return [(name, self._repeated(self[name])) for name in self]
-
-    def _repeated(self, value: Any) -> NDArray[Any]:
-        repeated = np.empty(self._num_envs, dtype=object)
-        for i in range(self._num_envs):
-            repeated[i] = value
-        return repeated
+from constrained_maxent.wrappers.vector.shared_info import SharedInfo
 
 
 class TrackOccupancy(Tracking, VectorLayer):
@@ -158,16 +134,6 @@ class TrackOccupancy(Tracking, VectorLayer):
         require_usable("The observations", rows)
         return rows
 
-    def _checked_rewards(self, rewards: Any) -> FloatArray:
-        try:
-            array = np.array(rewards, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidData(f"Rewards must be one number per sub-environment, got {rewards!r}.") from error
-        if array.shape != (self.num_envs,):
-            raise InvalidData(f"Rewards must be of shape ({self.num_envs},), got shape {array.shape}.")
-        require_finite("The environment's rewards", array)
-        return array
-
     def _states_after(self, observations: Any, infos: Any, fresh: NDArray[np.bool_]) -> FloatArray | None:
         """The states that the next actions will be taken in: new ones where the mask says so, else as they were."""
         if self._source is None:
@@ -205,7 +171,7 @@ class TrackOccupancy(Tracking, VectorLayer):
         active = recorder.active
         if (recorder.time[active] >= self._lengths_seen.limit).any():
             self._lengths_seen.reached()
-        rewards = self._checked_rewards(rewards)
+        rewards = rewards_of(rewards, self.num_envs)
         done = (terminated | truncated) & active
         finals = self._autoreset.final_observations(infos, done)
         observed = self._observed(actions, observations, finals, rewards, infos, active=active, done=done)

@@ -1,0 +1,86 @@
+"""What batches ended with, and how far constraints were broken on the way: what a tracker tells of itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from constrained_maxent.types import FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a batch ended with. ``info["batch"]`` has the same, by the same names.
+
+    Attributes:
+        iteration: number of the batch, from 0.
+        episodes: trajectories in it.
+        steps: steps in it.
+        episode_count: whole episodes that they stand for.
+        objective: F(λ̂); ``None`` without an objective, or without an estimate yet.
+        constraints: R(λ̂) by name; satisfied where ≤ 0.
+        multipliers: ℒ'(R) by name.
+        objective_fresh, constraints_fresh: the same of the episodes of this batch alone. They differ where λ̂ remembers
+            earlier batches (or was fitted to half of this one): an average over past policies hides that the present
+            one is bad. A plug-in estimate: of few episodes the entropy is low.
+        penalty: Σ ℒ(R).
+        discount: γ of the occupancy.
+        pseudo_rewards: of each trajectory, ``(n_steps,)``.
+        weights: w_t of each trajectory's steps, ``(n_steps,)``.
+        ready: of each trajectory, whether its pseudo-rewards belong to the gradient of the policy that acted.
+        sub_environments: where each trajectory ran.
+        started_ago: for each trajectory, how many calls of ``step`` before the last one its first action was taken.
+        whole_episodes: whether the trajectories are whole episodes, and not fragments.
+    """
+
+    iteration: int
+    episodes: int
+    steps: int
+    episode_count: float
+    objective: float | None
+    constraints: Mapping[str, float]
+    objective_fresh: float | None
+    constraints_fresh: Mapping[str, float]
+    multipliers: Mapping[str, float]
+    penalty: float
+    discount: float
+    pseudo_rewards: list[FloatArray]
+    weights: list[FloatArray]
+    ready: list[bool]
+    sub_environments: list[int]
+    started_ago: list[int]
+    whole_episodes: bool
+
+    def to_info(self) -> dict[str, Any]:
+        """Plain data, as ``info["batch"]`` carries it; lists and mappings are copies, and the arrays read-only."""
+        content = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: value.copy() if isinstance(value, (list, dict)) else value for name, value in content.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Violations:
+    """How far a constraint was broken while an agent learnt, by each batch alone.
+
+    Attributes:
+        total: Σ [R]₊ over batches, in the units of R: what learning has cost.
+        worst: the largest R of a batch; ``-inf`` before the first.
+        worst_iteration: which batch that was, from 0.
+        steps: steps of batches with R > 0.
+    """
+
+    total: float = 0.0
+    worst: float = -math.inf
+    worst_iteration: int = 0
+    steps: int = 0
+
+    def after(self, violation: float, *, steps: int, iteration: int) -> Violations:
+        """With one batch more."""
+        is_worst = violation > self.worst
+        return Violations(
+            total=self.total + max(violation, 0.0),
+            worst=violation if is_worst else self.worst,
+            worst_iteration=iteration if is_worst else self.worst_iteration,
+            steps=self.steps + (steps if violation > 0.0 else 0),
+        )
