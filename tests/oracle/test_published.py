@@ -12,7 +12,7 @@ from gymnasium.envs.toy_text import FrozenLakeEnv
 from gymnasium.wrappers import NormalizeReward, StickyAction, TimeLimit, TransformAction, TransformObservation
 
 import constrained_maxent as cmx
-from constrained_maxent.errors import InvalidMDP, MissingCost, UnknownProcess
+from constrained_maxent.errors import HorizonMismatch, InvalidMDP, MissingCost, UnknownProcess
 from constrained_maxent.evaluation import ExactProblem, exact_problem
 from constrained_maxent.functionals import Entropy, LinearCost, Reward
 from constrained_maxent.oracle import TabularMDP
@@ -167,8 +167,10 @@ class TestLayers:
             ExactProblem.from_env(env)
 
     def test_a_horizon_longer_than_the_time_limit(self) -> None:
+        with pytest.warns(HorizonMismatch, match="horizon=200"):
+            env = wrapped(gym.make("FrozenLake-v1"), horizon=200)
         with pytest.raises(UnknownProcess, match=r"horizon 200.*give it horizon=100"):
-            ExactProblem.from_env(wrapped(gym.make("FrozenLake-v1"), horizon=200))
+            ExactProblem.from_env(env)
 
 
 class TestCopies:
