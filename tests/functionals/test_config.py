@@ -46,5 +46,5 @@ def test_a_spec_of_a_sum_is_json_and_remade():
     "config", [{}, {"kind": "Functional"}, {"kind": "Entropy", "under": 1}, "Entropy", {"kind": "OwnReward"}]
 )
 def test_refused(config):
-    with pytest.raises(InvalidSetting, match="functional="):
+    with pytest.raises(InvalidSetting, match="functional"):
         functional_from_config(config)

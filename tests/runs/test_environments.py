@@ -14,7 +14,7 @@ from constrained_maxent.agents import PGP, PGPSettings
 from constrained_maxent.errors import DuplicateName, InvalidSetting, RedundantObservation, UnsupportedSpace
 from constrained_maxent.functionals import Entropy, Functional, LinearCost
 from constrained_maxent.occupancy import GaussianMixture
-from constrained_maxent.penalties import AugmentedLagrangian
+from constrained_maxent.penalties import AdaptiveLagrangian, AugmentedLagrangian
 from constrained_maxent.runs.environments import (
     Coordinates,
     circles,
@@ -91,7 +91,8 @@ class TestOthers:
 
     def test_the_key_of_a_cost(self):
         (constraint,) = tracker_of("FrozenLake-v1", cost="prob").problem.constraints.values()
-        assert (constraint.functional.cost, constraint.functional.limit, constraint.penalty.beta) == ("prob", 0.0, 1.0)
+        assert (constraint.functional.cost, constraint.functional.limit) == ("prob", 0.0)
+        assert isinstance(constraint.penalty, AdaptiveLagrangian)
 
     def test_an_id_that_a_module_registers(self, tmp_path, monkeypatch):
         code = "import gymnasium as gym\ngym.register('Mine-v0', entry_point='gymnasium.envs.toy_text:TaxiEnv')\n"
