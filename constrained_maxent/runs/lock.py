@@ -6,6 +6,7 @@ elsewhere once it has not been renewed for some minutes.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import socket
@@ -79,15 +80,15 @@ class Lock:
         own = Owner.here()
         with naming(self._path), _written(self._path, own) as written:
             while not _linked(written, self._path):
-                there = _read(self._path)
                 try:
-                    # By the clock of the file system, which may be another than this machine's.
-                    age = written.stat().st_mtime - self._path.stat().st_mtime
+                    file, there = self._path.stat(), _read(self._path)
                 except FileNotFoundError:  # given back meanwhile
                     continue
+                # By the clock of the file system, which may be another than this machine's.
+                age = written.stat().st_mtime - file.st_mtime
                 if age <= DEAD_AFTER and (there is None or not there.is_gone()):
                     raise FolderInUse(_in_use(self._path, there, age))
-                _remove(self._path, there, aside=written.with_name(f"{written.name}.dead"))
+                _remove(self._path, file)
         self._owner, self._verified = own, time.time()
         return self
 
@@ -129,13 +130,19 @@ class Lock:
             thread.join()
 
 
-def _remove(path: Path, dead: Owner | None, *, aside: Path) -> None:
-    """Remove a dead lock. What is moved aside comes back if it is that of another process, which was faster."""
-    with suppress(FileNotFoundError):
-        path.rename(aside)
-        if _read(aside) != dead:
-            _linked(aside, path)
-        aside.unlink()
+def _remove(path: Path, dead: os.stat_result) -> None:
+    """Remove a dead lock, unless it was renewed, or another process was faster and has put its own there."""
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        # One at a time looks and removes. Where the file system knows no such locks, they are quick about it.
+        with suppress(OSError):
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        with suppress(FileNotFoundError):
+            now = path.stat()
+            if (now.st_ino, now.st_mtime_ns) == (dead.st_ino, dead.st_mtime_ns):
+                path.unlink()
+    finally:
+        os.close(folder)
 
 
 def _in_use(path: Path, there: Owner | None, age: float) -> str:

@@ -136,10 +136,10 @@ def is_due(iteration: int, every: int, *, dense: int) -> bool:
     Each of the first 2 ``dense`` times, then every second up to 4 ``dense``, and so on, in powers of two.
 
     >>> [n for n in range(1, 40) if is_due(n, 10, dense=2)]
-    [1, 2, 3, 4, 6, 8, 12, 16, 20, 30]
+    [1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 30]
     """
-    interval: int = 1 << max((iteration // dense).bit_length() - 1, 0)
-    return iteration % min(interval, every) == 0
+    interval = 1 << max((iteration // dense).bit_length() - 1, 0)
+    return iteration % every == 0 or (interval < every and iteration % interval == 0)
 
 
 def exact_evaluation(problem: ExactProblem | None, agent: PGP) -> ExactEvaluation | None:

@@ -26,6 +26,9 @@ from constrained_maxent.wrappers import (
     vector,
 )
 
+# Whoever resets early now and then is told so.
+pytestmark = [pytest.mark.fault, pytest.mark.filterwarnings("ignore::constrained_maxent.errors.HorizonMismatch")]
+
 _spec = importlib.util.spec_from_file_location("hand_count", Path(__file__).with_name("hand_count.py"))
 hand_count = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(hand_count)

@@ -17,6 +17,7 @@ from constrained_maxent.errors import (
     CheckpointMismatch,
     ConstrainedMaxentError,
     DamagedCheckpoint,
+    FolderInUse,
     InvalidData,
     InvalidRun,
     InvalidSetting,
@@ -90,8 +91,8 @@ def fail():
 
 
 def die():
-    """As kill -9 does: nothing is saved any more."""
-    raise SystemExit
+    """Nothing is saved any more, as after kill -9: another process took the folder over."""
+    raise FolderInUse
 
 
 class TestFolder:
@@ -194,7 +195,7 @@ class TestGoingOn:
         whole = run("whole", env_id, **settings)
         stop_at(iteration, happen)
         if happen is die:
-            with pytest.raises(SystemExit):
+            with pytest.raises(FolderInUse):
                 run("stopped", env_id, **settings)
             folder = RunFolder(whole.folder.path.with_name("stopped"))
             assert not folder.summary_path.exists()
@@ -213,7 +214,7 @@ class TestGoingOn:
     def test_after_a_kill_in_the_middle_of_a_line(self, run, stop_at):
         whole = run("whole")
         stop_at(9, die)
-        with pytest.raises(SystemExit):
+        with pytest.raises(FolderInUse):
             run("killed")
         folder = RunFolder(whole.folder.path.with_name("killed"))
         with folder.metrics_path.open("a") as file:
@@ -285,7 +286,7 @@ class TestNothingToGoOnFrom:
 
     def test_before_the_first_checkpoint(self, run, stop_at, tmp_path, short):
         stop_at(3, die)
-        with pytest.raises(SystemExit):
+        with pytest.raises(FolderInUse):
             run()
         folder = RunFolder(tmp_path / "run")
         with pytest.raises(InvalidRun, match="has no checkpoint"):

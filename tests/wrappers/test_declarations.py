@@ -261,7 +261,7 @@ class TestArguments:
         env = Objective(tracked(), {"kind": "Entropy", "over": "state"})
         assert env.tracker.problem.objective.over == "state"
         for wrong in ({"kind": "Surprise"}, {"kind": "Entropy", "of": "state"}, {}):
-            with pytest.raises(InvalidSetting, match="functional="):
+            with pytest.raises(InvalidSetting, match="functional"):
                 Objective(tracked(), wrong)
 
     def test_curvatures_that_make_no_convex_problem(self):

@@ -781,6 +781,7 @@ class TestContinuous:
         scripted.run(env, [0, 0])
         assert env.tracker.estimator.places.tolist() == [0.0, 2.0]
 
+    @pytest.mark.filterwarnings("ignore::constrained_maxent.errors.EndsRewarded")
     def test_a_reset_into_nowhere(self, scripted):
         env = self.env(scripted, [0.0, 1.0], [NAN, 1.0])
         scripted.run(env, [0])

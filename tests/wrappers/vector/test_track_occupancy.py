@@ -546,6 +546,7 @@ class TestBadData:
         if mode is SAME_STEP:
             assert infos["pseudo_reward"] == pytest.approx([slope_reward(1.0)] * 2)
 
+    @pytest.mark.filterwarnings("ignore::constrained_maxent.errors.EndsRewarded")
     def test_a_reset_into_nowhere(self, play, scripted):
         script = [([np.array([x], dtype=np.float32), np.zeros(1, np.float32)], None, "terminated") for x in (0.0, NAN)]
         env = play(script, script, mode=NEXT_STEP, observation_space=gym.spaces.Box(-9, 9, (1,)))
