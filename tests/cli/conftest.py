@@ -3,12 +3,22 @@
 import pytest
 
 from constrained_maxent import cli
+from constrained_maxent.runs import training
 
 
 @pytest.fixture(autouse=True)
 def _somewhere_else(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
+
+
+@pytest.fixture(autouse=True)
+def _without_certificates(request):
+    """A convex program takes a second or two, longer than the training; the tests of certificates solve it."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not request.module.__name__.endswith(("test_problems", "test_surroundings")):
+            patch.setattr(training, "QUICK_VARIABLES", 0)
+        yield
 
 
 @pytest.fixture

@@ -379,11 +379,10 @@ class TestProcess:
             time.sleep(0.05)
         raise AssertionError("nothing happened for a minute")
 
-    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    def test_ctrl_c_and_sigterm(self, start, cmaxent, number):
+    def test_ctrl_c(self, start, cmaxent):
         process = start("--iterations", "1000000", "--log-every", "1", "--checkpoint-every", "20")
         self.wait(process, Path("here/checkpoint.pt").exists)
-        process.send_signal(number)
+        process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
         assert process.returncode == 130
         assert err == ""
