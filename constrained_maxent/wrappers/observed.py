@@ -42,6 +42,8 @@ def as_number(name: str, value: Any) -> float:
         InvalidData: something else, or a number beyond ``LARGEST``.
         NonFiniteValue: NaN or infinite.
     """
+    if type(value) in (float, int) and -LARGEST <= value <= LARGEST:  # as good as always, and on every step
+        return float(value)
     given = value
     if isinstance(value, np.ndarray) and value.size == 1 and not np.ma.is_masked(value):
         value = value.item()
