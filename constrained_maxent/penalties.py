@@ -85,7 +85,10 @@ class Penalty(ABC):
 
 
 _BETA_REMEDY = "Raise β, or take AdaptiveLagrangian(), which finds the price of a limit by itself."
-_PRICE_REMEDY = "Train longer, as the price is still rising; if that does not help, perhaps no policy keeps the limit."
+_PRICE_REMEDY = (
+    "Train longer, as the price is still rising, or let its rate grow, AdaptiveLagrangian(3, 60); if that does not "
+    "help, perhaps no policy keeps the limit."
+)
 
 
 @dataclass(frozen=True)

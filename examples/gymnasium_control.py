@@ -134,8 +134,10 @@ TASKS = {
 
 def make(task: Task, *, constrained: bool = True) -> gym.vector.VectorEnv[Any, Any, Any]:
     """The environment in its wrappers. Without the constraint its cost is still recorded, at a penalty of 0."""
-    # A limit is enough: nobody has to know how much entropy a costly step is worth.
-    penalty = None if constrained else cmx.penalties.Quadratic(beta=0.0)
+    # Its price finds itself: nobody has to know how much entropy a costly step is worth. A limit alone would do, given
+    # more batches: in sixty, a rate that grows keeps it.
+    priced = cmx.penalties.AdaptiveLagrangian(3.0, 60.0, largest_violation=0.0)
+    penalty = priced if constrained else cmx.penalties.Quadratic(beta=0.0)
     kit = cmx.wrappers.vector
     env = gym.make_vec(task.env_id, num_envs=task.episodes)
     env = kit.TrackOccupancy(
