@@ -210,10 +210,9 @@ class Problem:
             {name: functional.resolved(measure, periodic) for name, functional in self._functionals().items()}
         )
 
-    def resolve(self, measure: Measure, periodic: Sequence[int] = ()) -> None:
-        """Be :meth:`resolved`."""
-        settled = self.resolved(measure, periodic)
-        self.objective, self.constraints = settled.objective, settled.constraints
+    def become(self, other: Problem) -> None:
+        """Take over what another has, such as this one once it is resolved: whoever holds this one sees it."""
+        self.objective, self.constraints = other.objective, other.constraints
 
     def settled(self) -> dict[str, Any]:
         """What an estimate has settled of each functional, by name, as plain data."""

@@ -371,7 +371,7 @@ class Tracker:
         if not self._is_frozen:
             self.estimator.fit(batch, progress=self._progress_of_batch)
             measure = self.estimator.measure()
-            self.problem.resolve(measure, self.estimator.periodic)
+            self.problem.become(self.problem.resolved(measure, self.estimator.periodic))
             if any(constraint.penalty.asks_for_spread for constraint in self.problem.constraints.values()):
                 weights = batch.weights / batch.n_episodes
                 self.problem.measure_spreads(measure, self.estimator.points_of(batch), weights)
@@ -489,7 +489,7 @@ class Tracker:
             self.estimator.load_state_dict(state["estimator"])
         except InvalidData as error:
             raise CheckpointMismatch(f"The checkpoint's occupancy does not fit this environment: {error}") from error
-        self.problem.objective, self.problem.constraints = settled.objective, settled.constraints
+        self.problem.become(settled)
         for name, penalty in penalties.items():
             self.problem.constraints[name] = replace(self.problem.constraints[name], penalty=penalty)
         self.iteration, self.timesteps = int(state["iteration"]), int(state["timesteps"])

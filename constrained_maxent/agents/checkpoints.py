@@ -6,6 +6,7 @@ import io
 import warnings
 import zipfile
 from collections.abc import Mapping
+from copy import deepcopy
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -66,8 +67,7 @@ def save(path: str | PathLike[str], agent: Stateful, *, arguments: Mapping[str, 
 @usual_numbers()
 def snapshot(agent: Stateful) -> dict[str, Any]:
     """What agent and tracker know now, copied: where ``put_back`` goes back to, out of the midst of an iteration."""
-    copied: dict[str, Any] = _copied({"state": agent.state_dict(), "tracker": find_tracker(agent.env).state_dict()})
-    return copied
+    return deepcopy({"state": agent.state_dict(), "tracker": find_tracker(agent.env).state_dict()})
 
 
 @usual_numbers()
@@ -194,19 +194,6 @@ def _packed(value: Any) -> Any:
         return {key: _packed(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
         return [_packed(entry) for entry in value]
-    return value
-
-
-def _copied(value: Any) -> Any:
-    """The same in arrays and tensors of its own."""
-    if isinstance(value, torch.Tensor):
-        return value.detach().clone()
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    if isinstance(value, Mapping):
-        return {key: _copied(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_copied(entry) for entry in value]
     return value
 
 

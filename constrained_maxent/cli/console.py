@@ -17,7 +17,6 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Column, Table
 
-from constrained_maxent.startup import INTERRUPTED as INTERRUPTED
 from constrained_maxent.startup import handling
 
 _LARGEST = 1e9
@@ -93,7 +92,7 @@ def _print_lines(table: Table) -> None:
 
 def say(sentence: str) -> None:
     """A sentence as it is."""
-    console.print(sentence, markup=False, highlight=False)
+    console.print(sentence, highlight=False)
 
 
 def print_paths(*paths: Path) -> None:

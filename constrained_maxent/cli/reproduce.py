@@ -9,8 +9,9 @@ from typing import Annotated
 import tyro
 from gymnasium.error import DependencyNotInstalled
 
-from constrained_maxent.cli.console import INTERRUPTED, console
+from constrained_maxent.cli.console import console
 from constrained_maxent.reproduction import ControlStudyName, Effort, GridStudyName
+from constrained_maxent.startup import INTERRUPTED
 
 
 @dataclass(frozen=True, kw_only=True)

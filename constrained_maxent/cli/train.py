@@ -11,7 +11,6 @@ import tyro
 
 from constrained_maxent import runs
 from constrained_maxent.cli.console import (
-    INTERRUPTED,
     cells_in_words,
     console,
     figures_table,
@@ -24,6 +23,7 @@ from constrained_maxent.cli.console import (
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.runs.run_folder import RunFolder, default_folder
 from constrained_maxent.runs.settings import TrainSettings
+from constrained_maxent.startup import INTERRUPTED
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -78,8 +78,11 @@ def judge(name: str, constraint: Constraint, violation: Estimate, *, n_episodes:
         status = "kept"
     else:
         status = "broken" if violation.low > 0.0 else "undecided"
-    remedies = {"kept": "", "broken": constraint.penalty.remedy}
-    remedy = remedies[status] if status in remedies else _more_episodes(violation, n_episodes or 0)
+    remedy = ""
+    if status == "broken":
+        remedy = constraint.penalty.remedy
+    elif status == "undecided":
+        remedy = _more_episodes(violation, n_episodes or 0)
     return LimitVerdict(
         name=name, limit=limit, violation=violation, n_episodes=n_episodes, status=status, remedy=remedy
     )
