@@ -55,6 +55,7 @@ class Tracker:
         weighting: discount weights and scale.
         pairing: see :data:`Pairing`.
         whole_episodes: whether batches are of whole episodes, and not of fragments.
+        steps_per_batch: steps of a full batch; ``None`` where nobody knows.
         staggered: whether the first episode of each copy is cut short, so that the copies are out of step.
         policy_log_prob: log π(a|s) of the policy that acts where no agent says it by ``acting``, for estimates
             λ̂(s,a) = d̂(s)·π(a|s); ``None`` where unknown.
@@ -83,6 +84,7 @@ class Tracker:
         *,
         pairing: Pairing,
         whole_episodes: bool = True,
+        steps_per_batch: int | None = None,
         staggered: bool = False,
         policy_log_prob: LogProb | None = None,
         suggestions: Mapping[str, Any] | None = None,
@@ -93,6 +95,7 @@ class Tracker:
         self.weighting = weighting
         self.pairing = pairing
         self.whole_episodes = whole_episodes
+        self.steps_per_batch = steps_per_batch
         self.suggestions = dict(suggestions or {})
         self.episode_count = EpisodeCount(weighting, staggered=staggered)
         self.problem = Problem()

@@ -129,6 +129,9 @@ class Tracking:
         bound = estimator_from_config(config).bind(observations if state is None else STATE_SPACE, actions)
         found = find_horizon(env)
         weighting = Weighting(discount, found if horizon is None else horizon, scale)
+        n_steps = steps_per_batch
+        if episodes_per_batch is not None and weighting.horizon is not None:
+            n_steps = episodes_per_batch * weighting.horizon
         # Copies that are out of step by design have first episodes that are cut short.
         staggered = getattr(env.unwrapped, "_staggered_starts", False) is True
         self.tracker = Tracker(
@@ -136,6 +139,7 @@ class Tracking:
             weighting,
             pairing=pairing,
             whole_episodes=steps_per_batch is None,
+            steps_per_batch=n_steps,
             staggered=staggered,
             policy_log_prob=policy_log_prob,
             suggestions=suggestions,
