@@ -58,8 +58,8 @@ class Tracker:
         estimator: bound to the spaces, and not fitted yet.
         weighting: discount weights and scale.
         pairing: see :data:`Pairing`.
-        whole_episodes: whether batches are of whole episodes, and not of fragments.
-        steps_per_batch: steps of a full batch; ``None`` where nobody knows.
+        episodes_per_batch: size of a batch in whole episodes, or
+        steps_per_batch: in steps [steps], of fragments of episodes.
         staggered: whether the first episode of each copy is cut short, so that the copies are out of step.
         policy_log_prob: log π(a|s) of the policy that acts where no agent says it by ``acting``, for estimates
             λ̂(s,a) = d̂(s)·π(a|s); ``None`` where unknown.
@@ -67,6 +67,7 @@ class Tracker:
             suggest to ``PGP``.
 
     Attributes:
+        episodes_per_batch, steps_per_batch: size of a batch: the one that is not ``None``.
         episode_count: how many whole episodes the fragments of a batch stand for.
         problem: objective and constraints, which the wrappers above ``TrackOccupancy`` declare.
         iteration: batches closed so far.
@@ -87,7 +88,7 @@ class Tracker:
         weighting: Weighting,
         *,
         pairing: Pairing,
-        whole_episodes: bool = True,
+        episodes_per_batch: int | None = None,
         steps_per_batch: int | None = None,
         staggered: bool = False,
         policy_log_prob: LogProb | None = None,
@@ -98,7 +99,7 @@ class Tracker:
         self.estimator = estimator
         self.weighting = weighting
         self.pairing = pairing
-        self.whole_episodes = whole_episodes
+        self.episodes_per_batch = episodes_per_batch
         self.steps_per_batch = steps_per_batch
         self.suggestions = dict(suggestions or {})
         self.episode_count = EpisodeCount(weighting, staggered=staggered)
@@ -203,6 +204,18 @@ class Tracker:
         self._is_open = False
 
     # The agent's side.
+
+    @property
+    def whole_episodes(self) -> bool:
+        """Whether batches are of whole episodes, and not of fragments."""
+        return self.steps_per_batch is None
+
+    @property
+    def steps_of_full_batch(self) -> int | None:
+        """Steps of a batch whose episodes all last the whole horizon; ``None`` where episodes have no last step."""
+        if self.episodes_per_batch is None or self.weighting.horizon is None:
+            return self.steps_per_batch
+        return self.episodes_per_batch * self.weighting.horizon
 
     @property
     def takes_log_prob(self) -> bool:

@@ -258,11 +258,11 @@ class TrackOccupancy(Tracking, ScalarLayer):
 
     def _close_if_complete(self, info: dict[str, Any]) -> None:
         """End the first half, or the batch, if it is complete."""
-        if self._episodes_per_batch is not None:
-            size, count = self._episodes_per_batch, len(self._lengths)
+        if (steps := self.tracker.steps_per_batch) is not None:
+            size, count = steps, len(self._observations)
         else:
-            assert self._steps_per_batch is not None
-            size, count = self._steps_per_batch, len(self._observations)
+            assert self.tracker.episodes_per_batch is not None
+            size, count = self.tracker.episodes_per_batch, len(self._lengths)
         try:
             if not self._n_first and count >= size // 2 and self.tracker.pairing == "split":
                 self._end_trajectory(terminated=False, truncated=False)
