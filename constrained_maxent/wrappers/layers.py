@@ -130,17 +130,14 @@ class Tracking:
         bound = estimator_from_config(config).bind(observations if state is None else STATE_SPACE, actions)
         found = find_horizon(env)
         weighting = Weighting(discount, found if horizon is None else horizon, scale)
-        n_steps = steps_per_batch
-        if episodes_per_batch is not None and weighting.horizon is not None:
-            n_steps = episodes_per_batch * weighting.horizon
         # Copies that are out of step by design have first episodes that are cut short.
         staggered = getattr(env.unwrapped, "_staggered_starts", False) is True
         self.tracker = Tracker(
             bound,
             weighting,
             pairing=pairing,
-            whole_episodes=steps_per_batch is None,
-            steps_per_batch=n_steps,
+            episodes_per_batch=episodes_per_batch,
+            steps_per_batch=steps_per_batch,
             staggered=staggered,
             policy_log_prob=policy_log_prob,
             suggestions=suggestions,
@@ -149,8 +146,6 @@ class Tracking:
         self._source = state
         self._space = observations
         self._sees_places, self._has_room = True, False
-        self._episodes_per_batch = episodes_per_batch
-        self._steps_per_batch = steps_per_batch
         self._has_cells = bound.table_shape() is not None
         self._begin(env)
 
@@ -179,7 +174,7 @@ class Tracking:
             return
         one = np.zeros((1, *self._space.shape))
         n_bytes, horizon = self._kept(one).nbytes, self.tracker.weighting.horizon
-        n_steps = self._steps_per_batch or (self._episodes_per_batch or 1) * (horizon or 1)
+        n_steps = self.tracker.steps_per_batch or (self.tracker.episodes_per_batch or 1) * (horizon or 1)
         require_memory(
             2 * n_steps * n_bytes,
             f"A batch of {n_steps} steps with observations of {one.size} numbers",
@@ -195,7 +190,7 @@ class Tracking:
 
     def _counted(self, batch: Batch) -> Batch:
         """A batch with the number of episodes that it stands for."""
-        if self._steps_per_batch is None:
+        if self.tracker.whole_episodes:
             return batch
         return replace(batch, episodes=self.tracker.episode_count.of(batch))
 
