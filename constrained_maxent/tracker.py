@@ -34,6 +34,7 @@ from constrained_maxent.occupancy.weighting import Weighting
 from constrained_maxent.penalties import Penalty
 from constrained_maxent.problem import Constraint, Problem, ProblemValue, RewardFunction
 from constrained_maxent.records import Fragment, Leads, Report, Violations
+from constrained_maxent.reward_scale import RewardScale
 from constrained_maxent.schedules import Geometric, Plan
 from constrained_maxent.types import Batch, FloatArray, Measure, Points, as_array, require_finite
 
@@ -43,6 +44,9 @@ Algorithm 1), fitted on the whole batch and handed over at its end, or fitted on
 
 LogProb = Callable[[NDArray[Any], NDArray[Any]], ArrayLike]
 """log π(a|s) [nats], ``(n,)``, of recorded observations and actions, ``(n, ...)`` each."""
+
+_RETURN_DISCOUNT = 0.99
+"""γ of an agent's returns where the occupancy weighs all steps alike and nobody says another."""
 
 NEW_BATCH = "new_batch"
 """``reset(options={NEW_BATCH: True})`` forgets the batch under way: for an agent whose policy has just changed."""
@@ -55,8 +59,8 @@ class Tracker:
         estimator: bound to the spaces, and not fitted yet.
         weighting: discount weights and scale.
         pairing: see :data:`Pairing`.
-        episodes_per_batch: size of a batch in whole episodes, or
-        steps_per_batch: in steps [steps], of fragments of episodes.
+        episodes_per_batch: size of a batch in whole episodes; ``None`` where batches are of steps, of fragments.
+        steps_per_batch: steps of a full batch [steps]; ``None`` where nobody knows.
         staggered: whether the first episode of each copy is cut short, so that the copies are out of step.
         policy_log_prob: log π(a|s) of the policy that acts where no agent says it by ``acting``, for estimates
             λ̂(s,a) = d̂(s)·π(a|s); ``None`` where unknown.
@@ -64,7 +68,6 @@ class Tracker:
             suggest to ``PGP``.
 
     Attributes:
-        episodes_per_batch, steps_per_batch: size of a batch: the one that is not ``None``.
         episode_count: how many whole episodes the fragments of a batch stand for.
         problem: objective and constraints, which the wrappers above ``TrackOccupancy`` declare.
         iteration: batches closed so far.
@@ -122,6 +125,7 @@ class Tracker:
         self._is_frozen = False
         self._has_looked_for_schedules = False
         self._density_watch = DensityWatch()
+        self._reward_scale: RewardScale | None = None
         self._leader: Leads | None = None
         self._number = 0  # among those who follow it
         self._version = -1  # of what the leader told last
@@ -150,6 +154,19 @@ class Tracker:
             )
         self.problem.add_constraint(name, Constraint(functional, penalty))
         self.sources |= sources
+
+    def normalize_rewards(self) -> None:
+        """Keep a scale that whoever hands rewards to an agent divides them by, see :attr:`reward_scale`."""
+        usual = self.weighting.discount if self.weighting.discount < 1.0 else _RETURN_DISCOUNT
+        self._reward_scale = RewardScale(float(self.suggestions.get("return_discount", usual)))
+
+    @property
+    def reward_scale(self) -> float:
+        """Standard deviation of an agent's discounted returns, about; 1 where nobody asked to normalize rewards.
+
+        It changes only where batches end. Reports and ``info`` have pseudo-rewards as they are.
+        """
+        return 1.0 if self._reward_scale is None else self._reward_scale.value
 
     def _declared(self, name: str, functional: Functional) -> tuple[Functional, dict[str, Source]]:
         """The functional as one of recorded quantities, and where these come from, by name."""
@@ -195,7 +212,7 @@ class Tracker:
     @property
     def whole_episodes(self) -> bool:
         """Whether batches are of whole episodes, and not of fragments."""
-        return self.steps_per_batch is None
+        return self.episodes_per_batch is not None or self.steps_per_batch is None
 
     @property
     def takes_log_prob(self) -> bool:
@@ -249,6 +266,8 @@ class Tracker:
 
     def _forget_steps(self) -> None:
         self.generation += 1
+        if self._reward_scale is not None:
+            self._reward_scale.forget_episodes()
         self.restart_batch()
 
     # One λ̂ over many trackers, in processes of their own for example.
@@ -334,6 +353,7 @@ class Tracker:
             "iteration": self.iteration,
             "timesteps": self.timesteps,
             "plan": None if self._plan is None else self._plan.state_dict(),
+            "reward_scale": None if self._reward_scale is None else self._reward_scale.state_dict(),
         }
 
     def load_live_state(self, state: Mapping[str, Any]) -> None:
@@ -345,6 +365,7 @@ class Tracker:
             self.problem.constraints[name] = replace(constraint, penalty=constraint.penalty.with_state(penalty))
         self.iteration, self.timesteps = state["iteration"], state["timesteps"]
         self._plan = Plan.from_state(state["plan"])
+        self._reward_scale = self._scale_of(state["reward_scale"])
         self._value = None if state["value"] is None else ProblemValue(**state["value"])
         self.live = None if self._value is None else self.problem.reward_function(self.estimator.measure(), self._value)
         self.restart_batch()
@@ -478,6 +499,8 @@ class Tracker:
             self.problem.update_penalties(value, self.progress)
             assert self.live is not None
             self.live = self.live.with_coefficients(self.problem.terms(value))
+            if self._reward_scale is not None:  # of the rewards to come, as far as this batch can tell
+                self._reward_scale.add(self.rewards_of(batch), batch, sub_environments)
         return self.last_report
 
     def _close(self, batch: Batch, n_first: int) -> tuple[FloatArray, list[bool]]:
@@ -580,6 +603,7 @@ class Tracker:
             "violations": {name: asdict(record) for name, record in self.violations.items()},
             "plan": None if self._plan is None else self._plan.state_dict(),
             "fragments": self.episode_count.state_dict(),
+            "reward_scale": None if self._reward_scale is None else self._reward_scale.state_dict(),
         }
 
     def _penalty_states(self) -> dict[str, dict[str, float | None]]:
@@ -613,6 +637,7 @@ class Tracker:
                 ) from error
         plan = Plan.from_state(state["plan"]) or self._plan
         settled = self.problem.with_settled(state.get("settled", {}), is_begun="samples" in state["estimator"])
+        scale = self._scale_of(state.get("reward_scale"))
         recorded_steps = int(state["recorded_steps"])
         violations = {name: Violations(**record) for name, record in state["violations"].items()}
         try:
@@ -624,12 +649,25 @@ class Tracker:
             self.problem.constraints[name] = replace(self.problem.constraints[name], penalty=penalty)
         self.iteration, self.timesteps = int(state["iteration"]), int(state["timesteps"])
         self.recorded_steps, self.violations = recorded_steps, violations
-        self._plan = plan
+        self._plan, self._reward_scale = plan, scale
         self.episode_count.load_state_dict(state.get("fragments", ()))
         self.live = self._value = None
         if self.estimator.is_fitted:
             self._evaluate(self.estimator.measure())
         self._forget_steps()
+
+    def _scale_of(self, state: Mapping[str, Any] | None) -> RewardScale | None:
+        if self._reward_scale is None:
+            if state is not None:
+                raise CheckpointMismatch(
+                    "The checkpoint was made with normalized rewards, and this environment gives them as they are: "
+                    "build the same stack, PseudoReward(normalize=True) or constrain(normalize_reward=True)."
+                )
+            return None
+        scale = RewardScale(self._reward_scale.discount)
+        if state is not None:
+            scale.load_state_dict(state)
+        return scale
 
 
 def _read_only(column: FloatArray) -> FloatArray:

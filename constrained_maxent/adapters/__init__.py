@@ -1,4 +1,4 @@
-"""Other people's agents and data, one file each, each behind its extra."""
+"""Other people's agents and data, each library's apart, each behind its extra."""
 
 from constrained_maxent.adapters import sb3
 

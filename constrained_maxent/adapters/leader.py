@@ -38,6 +38,7 @@ class Leader:
         self.lag = 0
         self._fragments: list[Fragment] = []
         self._version = 0
+        self._places: dict[tuple[int, int], int] = {}
 
     def hand_in(self, fragment: Fragment) -> None:
         """Take a share of a batch; fit λ̂ if that completes it."""
@@ -64,20 +65,24 @@ class Leader:
 
     def _is_complete(self) -> bool:
         tracker = self.tracker
-        if tracker.steps_per_batch is not None:
-            return sum(share.n_steps for share in self._fragments) >= tracker.steps_per_batch
-        assert tracker.episodes_per_batch is not None
-        return sum(map(len, self._fragments)) >= tracker.episodes_per_batch
+        if tracker.episodes_per_batch is not None:
+            return sum(map(len, self._fragments)) >= tracker.episodes_per_batch
+        assert tracker.steps_per_batch is not None
+        return sum(share.n_steps for share in self._fragments) >= tracker.steps_per_batch
 
     def _close(self, fragments: list[Fragment]) -> None:
         self.lag = self._version - min(share.version for share in fragments)
         self.tracker.close(
             self._joined(fragments),
             n_first=0,
-            sub_environments=[number for share in fragments for number in share.sub_environments],
+            sub_environments=[self._place(share, i) for share in fragments for i in share.sub_environments],
             started_ago=[calls for share in fragments for calls in share.started_ago],
         )
         self._version += 1
+
+    def _place(self, share: Fragment, sub_environment: int) -> int:
+        """One number for each copy of each follower: episodes go on where they ran before."""
+        return self._places.setdefault((share.follower, sub_environment), len(self._places))
 
     def _joined(self, fragments: list[Fragment]) -> Batch:
         names = set.intersection(*({*share.columns} for share in fragments)) - {

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from constrained_maxent.adapters.sb3 import require_stable_baselines
-from constrained_maxent.adapters.sb3_expert import TRAINING, ExpertSettings, check_rollouts, reference_of, train_expert
+from constrained_maxent.adapters.sb3.expert import TRAINING, ExpertSettings, check_rollouts, reference_of, train_expert
 from constrained_maxent.atomic import check_writable
 from constrained_maxent.cli.console import console, print_table
 from constrained_maxent.errors import InvalidSetting

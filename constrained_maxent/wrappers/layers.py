@@ -128,6 +128,9 @@ class Tracking:
         bound = estimator_from_config(config).bind(observations if state is None else STATE_SPACE, actions)
         found = find_horizon(env)
         weighting = Weighting(discount, found if horizon is None else horizon, scale)
+        n_steps = steps_per_batch
+        if episodes_per_batch is not None and weighting.horizon is not None:
+            n_steps = episodes_per_batch * weighting.horizon
         # Copies that are out of step by design have first episodes that are cut short.
         staggered = getattr(env.unwrapped, "_staggered_starts", False) is True
         self.tracker = Tracker(
@@ -135,7 +138,7 @@ class Tracking:
             weighting,
             pairing=pairing,
             episodes_per_batch=episodes_per_batch,
-            steps_per_batch=steps_per_batch,
+            steps_per_batch=n_steps,
             staggered=staggered,
             policy_log_prob=policy_log_prob,
             suggestions=suggestions,
@@ -161,8 +164,8 @@ class Tracking:
         if self._has_room or not isinstance(self._space, gym.spaces.Box):
             return
         one = np.zeros((1, *self._space.shape))
-        n_bytes, horizon = self._kept(one).nbytes, self.tracker.weighting.horizon
-        n_steps = self.tracker.steps_per_batch or (self.tracker.episodes_per_batch or 1) * (horizon or 1)
+        n_bytes = self._kept(one).nbytes
+        n_steps = self.tracker.steps_per_batch or self.tracker.episodes_per_batch or 1
         require_memory(
             2 * n_steps * n_bytes,
             f"A batch of {n_steps} steps with observations of {one.size} numbers",

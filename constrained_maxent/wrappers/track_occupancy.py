@@ -18,6 +18,7 @@ from constrained_maxent.tracker import NEW_BATCH
 from constrained_maxent.types import Batch
 from constrained_maxent.wrappers.layers import VOID, ScalarLayer, Tracking
 from constrained_maxent.wrappers.observed import as_number, observed_cost, require_usable, state_of
+from constrained_maxent.wrappers.one_estimate import TurnWatch, require_one_estimate
 from constrained_maxent.wrappers.replies import checked_reset, copied_info, explained, five, flag
 
 
@@ -69,6 +70,7 @@ class TrackOccupancy(Tracking, ScalarLayer):
     """
 
     def _begin(self, env: Any) -> None:
+        self._turns = TurnWatch(type(env.unwrapped))
         self._generation = self.tracker.generation
         self._has_functions = False
         self._observation: Any = None
@@ -97,6 +99,8 @@ class TrackOccupancy(Tracking, ScalarLayer):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset the environment. An unfinished episode counts as truncated, unless ``options`` asks for a new batch."""
         tracker = self.tracker
+        if not self._calls:
+            require_one_estimate()
         self._seal()
         if not self._observations or self._generation != tracker.generation:
             self._generation = tracker.generation
@@ -128,6 +132,7 @@ class TrackOccupancy(Tracking, ScalarLayer):
         # Layers below may change an action in place.
         taken = action if isinstance(action, (int, np.integer)) else deepcopy(action)
         self._needs_reset = True  # until the step has proved sound
+        self._turns.stepped()
         try:
             observation, reward, terminated, truncated, step_info = five(self.env.step(action))
             is_terminal, is_cut = flag("terminated", terminated), flag("truncated", truncated)
@@ -254,11 +259,11 @@ class TrackOccupancy(Tracking, ScalarLayer):
 
     def _close_if_complete(self, info: dict[str, Any]) -> None:
         """End the first half, or the batch, if it is complete."""
-        if (steps := self.tracker.steps_per_batch) is not None:
-            size, count = steps, len(self._observations)
+        if (size := self.tracker.episodes_per_batch) is not None:
+            count = len(self._lengths)
         else:
-            assert self.tracker.episodes_per_batch is not None
-            size, count = self.tracker.episodes_per_batch, len(self._lengths)
+            size, count = self.tracker.steps_per_batch, len(self._observations)
+            assert size is not None
         try:
             if not self._n_first and count >= size // 2 and self.tracker.pairing == "split":
                 self._end_trajectory(terminated=False, truncated=False)

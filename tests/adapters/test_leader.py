@@ -43,7 +43,7 @@ def stack(copies, *, pairing="previous", memory=0.5, **size):
     penalty = AugmentedLagrangian(0.5, learning_rate=0.1)
     return constrain(
         env, Entropy(smoothing=1e-3), {"cost": Constraint(LinearCost("cost", limit=0.1), penalty)},
-        estimator=Counts(memory=memory), pairing=pairing, discount=0.9, **size,
+        estimator=Counts(memory=memory), pairing=pairing, discount=0.9, normalize_reward=True, **size,
     )  # fmt: skip
 
 
@@ -78,6 +78,7 @@ class TestTwoAreOne:
         assert joint.last_report.multipliers == pytest.approx(alone.last_report.multipliers)
         assert joint.last_report.objective == pytest.approx(alone.last_report.objective)
         assert joint.last_report.constraints_fresh == pytest.approx(alone.last_report.constraints_fresh)
+        assert joint.reward_scale == pytest.approx(alone.reward_scale) != 1.0
         assert joint.violations["cost"].total == pytest.approx(alone.violations["cost"].total)
         assert joint.last_report.steps == alone.last_report.steps
 

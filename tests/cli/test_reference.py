@@ -16,7 +16,7 @@ SHORT = ("--timesteps", 400, "--episodes", 2, "--hidden-sizes", 8, "--env-kwargs
 def short(monkeypatch):
     """Trainings of a few steps, in which nothing is learnt."""
     pytest.importorskip("stable_baselines3")
-    monkeypatch.setattr("constrained_maxent.adapters.sb3_expert.LEARNING_STARTS", 0)
+    monkeypatch.setattr("constrained_maxent.adapters.sb3.expert.LEARNING_STARTS", 0)
 
 
 @pytest.mark.usefixtures("short")

@@ -7,27 +7,17 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.error import DependencyNotInstalled
 from numpy.typing import NDArray
 
-from constrained_maxent.adapters.sb3_normalization import layers_of_normalization, normalization_of
+from constrained_maxent.adapters.sb3 import require_stable_baselines
+from constrained_maxent.adapters.sb3.normalization import layers_of_normalization, normalization_of
 from constrained_maxent.errors import UnsupportedPolicy
 from constrained_maxent.references import GaussianNetwork, Layer
 from constrained_maxent.references.gaussian_network import layers_of
 from constrained_maxent.spaces import as_batch, as_rows
 from constrained_maxent.types import FloatArray, check_seed
 
-INSTALL = 'pip install "constrained-maxent[sb3]"'
-
 _OTHERWISE = "take Reference.from_policy with functions for its log-probabilities and actions"
-
-
-def require_stable_baselines() -> None:
-    """Raise ``DependencyNotInstalled`` unless Stable-Baselines3 can be imported."""
-    try:
-        import stable_baselines3  # noqa: F401
-    except ImportError as error:
-        raise DependencyNotInstalled(f"Stable-Baselines3 cannot be imported ({error}): {INSTALL}.") from error
 
 
 def as_agent(model: Any, *, seed: int = 0, normalization: Any = None) -> Sb3Agent:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from gymnasium.error import DependencyNotInstalled
 
-from constrained_maxent.adapters.sb3 import as_agent, network_of
+from constrained_maxent.adapters.sb3.agents import as_agent, network_of
 from constrained_maxent.errors import InvalidSetting, UnlikeTraining, UnsupportedPolicy, UnsupportedSpace
 from constrained_maxent.evaluation import evaluate_rollouts
 from constrained_maxent.occupancy import GaussianMixture

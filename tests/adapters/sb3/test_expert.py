@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from constrained_maxent.adapters.sb3_expert import ExpertSettings, check_rollouts
+from constrained_maxent.adapters.sb3.expert import ExpertSettings, check_rollouts
 from constrained_maxent.errors import InvalidSetting, MissingState
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from constrained_maxent.adapters.sb3 import network_of, require_stable_baselines
+from constrained_maxent.adapters.sb3 import require_stable_baselines
+from constrained_maxent.adapters.sb3.agents import network_of
 from constrained_maxent.errors import InvalidSetting, MissingTracker, UnsupportedPolicy
 from constrained_maxent.occupancy import GaussianMixture, Weighting
 from constrained_maxent.occupancy.horizon import find_horizon

@@ -1,0 +1,39 @@
+"""Stable-Baselines3: its agents over one occupancy estimate, its models as agents of this package (``[sb3]``).
+
+Names are imported when they are first used, and that they need Stable-Baselines3 is said then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gymnasium.error import DependencyNotInstalled
+
+from constrained_maxent.lazy import lazy
+
+if TYPE_CHECKING:
+    from constrained_maxent.adapters.sb3.agents import as_agent, network_of
+    from constrained_maxent.adapters.sb3.vec_env import VecEnv
+
+INSTALL = 'pip install "constrained-maxent[sb3]"'
+
+
+def require_stable_baselines() -> None:
+    """Raise ``DependencyNotInstalled`` unless Stable-Baselines3 can be imported."""
+    try:
+        import stable_baselines3  # noqa: F401
+    except ImportError as error:
+        raise DependencyNotInstalled(f"Stable-Baselines3 cannot be imported ({error}): {INSTALL}.") from error
+
+
+_NAMES = {"agents": ["as_agent", "network_of"], "vec_env": ["VecEnv"]}
+_find, __dir__ = lazy(__name__, **_NAMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        require_stable_baselines()
+    return _find(name)
+
+
+__all__ = ["VecEnv", "as_agent", "network_of"]
