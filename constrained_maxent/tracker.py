@@ -7,6 +7,7 @@ pseudo-rewards of the penalized problem, and lets penalties follow. It knows no 
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -32,7 +33,7 @@ from constrained_maxent.occupancy.episode_count import EpisodeCount
 from constrained_maxent.occupancy.weighting import Weighting
 from constrained_maxent.penalties import Penalty
 from constrained_maxent.problem import Constraint, Problem, ProblemValue, RewardFunction
-from constrained_maxent.records import Report, Violations
+from constrained_maxent.records import Fragment, Leads, Report, Violations
 from constrained_maxent.reward_scale import RewardScale
 from constrained_maxent.schedules import Geometric, Plan
 from constrained_maxent.types import Batch, FloatArray, Measure, Points, as_array, require_finite
@@ -67,7 +68,6 @@ class Tracker:
             suggest to ``PGP``.
 
     Attributes:
-        episodes_per_batch, steps_per_batch: size of a batch: the one that is not ``None``.
         episode_count: how many whole episodes the fragments of a batch stand for.
         problem: objective and constraints, which the wrappers above ``TrackOccupancy`` declare.
         iteration: batches closed so far.
@@ -126,6 +126,10 @@ class Tracker:
         self._has_looked_for_schedules = False
         self._density_watch = DensityWatch()
         self._reward_scale: RewardScale | None = None
+        self._leader: Leads | None = None
+        self._number = 0  # among those who follow it
+        self._version = -1  # of what the leader told last
+        self._timesteps_told = 0  # of those in ``timesteps``
 
     # Declarations, by the wrappers above.
 
@@ -255,7 +259,8 @@ class Tracker:
         The batch under way is forgotten, at the beginning and at the end, so that the environment has to be reset
         after it.
         """
-        kept = {name: getattr(self, name) for name in ("iteration", "timesteps", "last_batch", "last_report")}
+        names = ("iteration", "timesteps", "last_batch", "last_report", "_version", "_timesteps_told")
+        kept = {name: getattr(self, name) for name in names}
         was_frozen, self._is_frozen = self._is_frozen, True
         self._forget_steps()
         try:
@@ -272,6 +277,106 @@ class Tracker:
             self._reward_scale.forget_episodes()
         self.restart_batch()
 
+    # One λ̂ over many trackers, in processes of their own for example.
+
+    def follow(self, leader: Leads, *, number: int = 0, followers: int = 1) -> None:
+        """Learn nothing from now on: hand batches to a leader, and take λ̂, multipliers and counts from it.
+
+        A batch here is a share of the leader's, and no report comes of it: ``info`` has no ``batch``. Rewards stay as
+        they are until ``catch_up``.
+
+        Args:
+            leader: for example an ``adapters.leader.Leader``.
+            number: of this follower, by which the shares of a batch are ordered.
+            followers: how many there are.
+
+        Raises:
+            InvalidSetting: a pairing that gives rewards to the very batch that λ̂ is fitted to.
+        """
+        if self.pairing != "previous":
+            raise InvalidSetting(
+                f"pairing={self.pairing!r} needs λ̂ of the batch whose rewards it gives, and a tracker that follows "
+                "another learns that later: take pairing='previous'."
+            )
+        if self._leader is None:
+            share = {name: getattr(self, name) for name in ("episodes_per_batch", "steps_per_batch")}
+            for name, size in share.items():
+                setattr(self, name, None if size is None else math.ceil(size / followers))
+        self._leader, self._number, self._version = leader, number, -1
+        self._forget_steps()
+        self.catch_up()
+
+    @property
+    def hands_in(self) -> bool:
+        """Whether batches go to a leader, so that none ends here with a report."""
+        return self._leader is not None and not self._is_frozen
+
+    def _require_no_leader(self) -> None:
+        if self._leader is not None:
+            raise InvalidSetting(
+                "This tracker follows another, whose plan and state its are: ask the leader, before or after."
+            )
+
+    def catch_up(self) -> None:
+        """Take the newest λ̂, multipliers and counts of the leader, if there are newer ones than those known here.
+
+        An agent calls it where it begins to collect: then one λ̂ gives the rewards of all that it learns from at once.
+        """
+        news = None if self._leader is None else self._leader.newest(self._version)
+        if news is not None:
+            untold = self.timesteps - self._timesteps_told
+            self._version, state = news
+            self.load_live_state(state)
+            self._timesteps_told = self.timesteps
+            self.timesteps += untold
+
+    def _hand_in(self, batch: Batch, sub_environments: list[int], started_ago: list[int]) -> None:
+        assert self._leader is not None
+        untold, self._timesteps_told = self.timesteps - self._timesteps_told, self.timesteps
+        self.restart_batch()
+        self._leader.hand_in(
+            Fragment.of(
+                batch,
+                sub_environments=sub_environments,
+                started_ago=started_ago,
+                timesteps=untold,
+                version=self._version,
+                follower=self._number,
+            )
+        )
+
+    def live_state(self) -> dict[str, Any]:
+        """What gives these live rewards elsewhere, at a batch's end: λ̂, values, multipliers, counts, plan.
+
+        Plain data and arrays, as of ``state_dict``, but of a density without its samples, unless a functional asks for
+        them.
+        """
+        estimator = self.estimator
+        return {
+            "estimator": estimator.state_dict() if self.problem.sees_samples else estimator.live_state(),
+            "value": None if self._value is None else asdict(self._value),
+            "penalties": self._penalty_states(),
+            "settled": self.problem.settled(),
+            "iteration": self.iteration,
+            "timesteps": self.timesteps,
+            "plan": None if self._plan is None else self._plan.state_dict(),
+            "reward_scale": None if self._reward_scale is None else self._reward_scale.state_dict(),
+        }
+
+    def load_live_state(self, state: Mapping[str, Any]) -> None:
+        """Give rewards, from now on, as ``live_state`` says; the steps under way are kept."""
+        self.estimator.load_state_dict(state["estimator"])
+        self.problem.become(self.problem.with_settled(state["settled"], is_begun=False))
+        for name, penalty in state["penalties"].items():
+            constraint = self.problem.constraints[name]
+            self.problem.constraints[name] = replace(constraint, penalty=constraint.penalty.with_state(penalty))
+        self.iteration, self.timesteps = state["iteration"], state["timesteps"]
+        self._plan = Plan.from_state(state["plan"])
+        self._reward_scale = self._scale_of(state["reward_scale"])
+        self._value = None if state["value"] is None else ProblemValue(**state["value"])
+        self.live = None if self._value is None else self.problem.reward_function(self.estimator.measure(), self._value)
+        self.restart_batch()
+
     def announce(
         self, *, iterations: int | None = None, timesteps: int | None = None, replace_plan: bool = False
     ) -> None:
@@ -286,8 +391,10 @@ class Tracker:
             replace_plan: whether it goes before what was announced earlier.
 
         Raises:
-            InvalidSetting: not exactly one of the two, or not a whole number of at least 1.
+            InvalidSetting: not exactly one of the two, or not a whole number of at least 1; or this tracker follows
+                another.
         """
+        self._require_no_leader()
         if (iterations is None) == (timesteps is None):
             raise InvalidSetting("Announce one of iterations= and timesteps=.")
         plan = Plan("iterations", iterations) if timesteps is None else Plan("timesteps", timesteps)
@@ -338,19 +445,28 @@ class Tracker:
 
     # Batches.
 
+    def counted(self, batch: Batch) -> Batch:
+        """A batch with the number of episodes that it stands for; fragments count less than whole ones."""
+        return batch if self.whole_episodes else replace(batch, episodes=self.episode_count.of(batch))
+
     def fit_half(self, first_half: Batch) -> None:
         """Pairing ``split``: fit the first half as soon as it is complete, so that the second gets live rewards."""
         self._fit(first_half)
         self._half_is_fitted = self.live_is_ready = True
 
-    def close(self, batch: Batch, *, n_first: int, sub_environments: list[int], started_ago: list[int]) -> Report:
-        """End a batch: fit, evaluate, hand over the rewards, let penalties follow.
+    def close(
+        self, batch: Batch, *, n_first: int, sub_environments: list[int], started_ago: list[int]
+    ) -> Report | None:
+        """End a batch: fit, evaluate, hand over the rewards, let penalties follow; or hand it to the leader: ``None``.
 
         Args:
             batch: the trajectories, in the order in which they started.
             n_first: how many of them are the first half; only pairing ``split`` asks.
             sub_environments, started_ago: for the report.
         """
+        if self.hands_in:
+            self._hand_in(batch, sub_environments, started_ago)
+            return None
         try:
             rewards, ready = self._close(batch, n_first)
             value = self._value if self._value is not None else ProblemValue(None, {}, 0.0)
@@ -476,7 +592,12 @@ class Tracker:
     # Checkpoints.
 
     def state_dict(self) -> dict[str, Any]:
-        """What continues a run at a batch's end: estimate, multipliers, counts, plan. Plain data and arrays."""
+        """What continues a run at a batch's end: estimate, multipliers, counts, plan. Plain data and arrays.
+
+        Raises:
+            InvalidSetting: this tracker follows another; so does ``load_state_dict``.
+        """
+        self._require_no_leader()
         penalties = self._penalty_states()
         return {
             "estimator": self.estimator.state_dict(),
@@ -501,6 +622,7 @@ class Tracker:
         Raises:
             CheckpointMismatch: it belongs to other constraints, spaces or another estimator. Nothing is changed then.
         """
+        self._require_no_leader()
         if list(state["terms"]) != list(self.problem.term_names):
             raise CheckpointMismatch(
                 f"The checkpoint was made with the terms {', '.join(state['terms'])}; this environment has "

@@ -329,7 +329,9 @@ class TrackOccupancy(Tracking, VectorLayer):
             elif n_fresh and n_before + n_fresh >= size:
                 self._report(self._close_batch(self._recorder.take_all()), infos)
 
-    def _report(self, report: Report, infos: dict[str, Any]) -> None:
+    def _report(self, report: Report | None, infos: dict[str, Any]) -> None:
+        if report is None:
+            return
         infos["batch"] = SharedInfo(report.to_info(), self.num_envs)
         infos["_batch"] = np.ones(self.num_envs, dtype=bool)
 
@@ -337,7 +339,7 @@ class TrackOccupancy(Tracking, VectorLayer):
         self.tracker.fit_half(self._batch(*join([columns])[:2]))
         self._first_half = columns
 
-    def _close_batch(self, columns: Columns) -> Report:
+    def _close_batch(self, columns: Columns) -> Report | None:
         parts = [columns] if self._first_half is None else [self._first_half, columns]
         self._first_half = None
         columns, first, n_first = join(parts)
@@ -364,7 +366,7 @@ class TrackOccupancy(Tracking, VectorLayer):
             terminated=columns["terminated"][first],
             truncated=columns["truncated"][first],
         )
-        return self._counted(batch)
+        return self.tracker.counted(batch)
 
 
 def _column(key: str) -> str:
