@@ -253,15 +253,21 @@ class Tracker:
             self._log_prob, self._is_acting = before, False
 
     @contextmanager
-    def frozen(self) -> Iterator[None]:
+    def frozen(self, *, n_episodes: int | None = None) -> Iterator[None]:
         """Within it batches are scored and reported, but nothing is learnt from them: λ̂, multipliers and counts stay.
 
         The batch under way is forgotten, at the beginning and at the end, so that the environment has to be reset
         after it.
+
+        Args:
+            n_episodes: within it batches are of so many whole episodes; by default as in training.
         """
-        names = ("iteration", "timesteps", "last_batch", "last_report", "_version", "_timesteps_told")
+        names = ["iteration", "timesteps", "last_batch", "last_report", "episodes_per_batch", "steps_per_batch"]
+        names += ["_version", "_timesteps_told"]
         kept = {name: getattr(self, name) for name in names}
         was_frozen, self._is_frozen = self._is_frozen, True
+        if n_episodes is not None:
+            self.episodes_per_batch, self.steps_per_batch = n_episodes, None
         self._forget_steps()
         try:
             yield

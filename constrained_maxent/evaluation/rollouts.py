@@ -27,7 +27,7 @@ from constrained_maxent.seeds import EVALUATION, derived_reset_seed
 from constrained_maxent.spaces import Environment, require_own_spaces, single_spaces
 from constrained_maxent.tracker import NEW_BATCH, Tracker, find_tracker
 from constrained_maxent.types import Batch, FloatArray, Trajectory, check_count, check_seed
-from constrained_maxent.wrappers.layers import STATE_SPACE, Tracking
+from constrained_maxent.wrappers.layers import STATE_SPACE
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,7 @@ def evaluate_rollouts(
     """
     n_episodes, seed = check_count("n_episodes", n_episodes), check_seed("seed", seed)
     tracker = find_tracker(env)
-    with tracker.frozen():
-        batch = Batch.from_trajectories(_whole_episodes(env, tracker, agent, n_episodes, seed))
+    batch = Batch.from_trajectories(_whole_episodes(env, tracker, agent, n_episodes, seed))
     observation_space, action_space = single_spaces(env)
     state_space = observation_space if batch.states is None else STATE_SPACE
     # Memory and buffer would mix in the occupancy of training.
@@ -196,18 +195,17 @@ def _contradiction(env: Environment, agent: Predictor, batch: Batch) -> str | No
 def _whole_episodes(
     env: Environment, tracker: Tracker, agent: Predictor, n_episodes: int, seed: int
 ) -> list[Trajectory]:
-    if tracker.whole_episodes and not tracker.episode_count.is_staggered:
-        return _roll_out(env, tracker, agent, n_episodes, seed)
+    is_staggered = tracker.episode_count.is_staggered
+    if tracker.whole_episodes and not is_staggered:
+        with tracker.frozen():
+            return _roll_out(env, tracker, agent, n_episodes, seed)
     if tracker.weighting.horizon is None and not tracker.whole_episodes:
         raise InvalidSetting(
             "Evaluation needs whole episodes, and those of this environment need not end: give it a time limit."
         )
-    layer: Any = env
-    while not isinstance(layer, Tracking):
-        layer = layer.env
     copies = env.num_envs if isinstance(env, gym.vector.VectorEnv) else 1
-    n_staggered = copies if tracker.episode_count.is_staggered else 0
-    with layer.in_whole_episodes(n_staggered + max(n_episodes, copies)):
+    n_staggered = copies if is_staggered else 0
+    with tracker.frozen(n_episodes=n_staggered + max(n_episodes, copies)):
         # Batches have episodes in the order in which they started: the first ones of the copies come first.
         return _roll_out(env, tracker, agent, 1, seed)[n_staggered:]
 

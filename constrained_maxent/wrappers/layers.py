@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -150,16 +149,6 @@ class Tracking:
 
     def _begin(self, env: Any) -> None:
         """Prepare to record; the last part of the constructor."""
-
-    @contextmanager
-    def in_whole_episodes(self, n_episodes: int) -> Iterator[None]:
-        """Within it, and within ``tracker.frozen()``, a batch is so many whole episodes, whatever it is in training."""
-        kept = self._episodes_per_batch, self._steps_per_batch, self.tracker.whole_episodes
-        self._episodes_per_batch, self._steps_per_batch, self.tracker.whole_episodes = n_episodes, None, True
-        try:
-            yield
-        finally:
-            self._episodes_per_batch, self._steps_per_batch, self.tracker.whole_episodes = kept
 
     def _seal(self) -> None:
         """The environment is in use: what has to be recorded is known now.
