@@ -17,7 +17,7 @@ from constrained_maxent.functionals import Functional
 from constrained_maxent.spaces import are_alike, as_rows
 from constrained_maxent.tracker import LogProb, find_tracker
 from constrained_maxent.types import FloatArray
-from constrained_maxent.wrappers.layers import Tracking
+from constrained_maxent.wrappers.vector import TrackOccupancy
 
 
 def log_prob_of_training(model: Any) -> LogProb | None:
@@ -65,11 +65,16 @@ def _require_seen(model: Any) -> None:
     if not isinstance(venv, VecEnv):
         raise InvalidSetting("Only a VecEnv of this package hears who acts: VecEnv(id) or VecEnv(gym.make_vec(...)).")
     layer: Any = venv.env
-    while not isinstance(layer, Tracking):
+    while not isinstance(layer, TrackOccupancy):
         layer = layer.env
     seen, space = seen_by(model), layer.single_observation_space
-    is_same = are_alike(space, venv.observation_space) and np.array_equal(as_rows(space, seen), layer._rows)
-    if seen is not venv._seen or not is_same or not are_alike(layer.single_action_space, model.action_space):
+    recorded: Any = layer._rows
+    is_same = seen is venv._seen and are_alike(space, venv.observation_space)
+    if (
+        not is_same
+        or not np.array_equal(as_rows(space, seen), recorded)
+        or not are_alike(layer.single_action_space, model.action_space)
+    ):
         raise InvalidSetting(
             "Layers above TrackOccupancy change what the model sees or does (VecNormalize may, right below the model): "
             "put them below it."

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 import warnings
+from collections.abc import Mapping
 from contextlib import ExitStack
 from os import PathLike
 from typing import Any
 
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import TensorBoardOutputFormat
 
 from constrained_maxent.adapters.sb3.acting import log_prob_of_training
 from constrained_maxent.adapters.sb3.checkpoints import save
@@ -19,13 +22,16 @@ from constrained_maxent.types import check_count
 
 _SHARE = 4
 """Fresh episodes are rolled out once in so many times their own steps."""
+_SAVED_EVERY = 300.0
+"""[s]"""
 
 
 class OccupancyCallback(BaseCallback):
     """Tells the tracker what it has to know of a training, and Stable-Baselines3's logger what the tracker knows.
 
     The planned end of the run is announced, so that schedules run. While the model acts on a :class:`VecEnv`, its exact
-    log π makes λ̂ one of states and actions where that is a density. For every batch the logger gets
+    log π makes λ̂ one of states and actions where that is a density. Of every batch TensorBoard gets, and of the latest
+    one the tables that are written now and then:
 
     - ``occupancy/``: ``objective`` and R of each constraint by λ̂, with all that it remembers of earlier policies;
       ``iteration`` and ``progress`` of the run, from 0 to 1; ``multiplier/`` the price of each constraint.
@@ -36,6 +42,8 @@ class OccupancyCallback(BaseCallback):
     At the end it is said in words whether limits are kept.
 
     Args:
+        save_path: where the model is kept with λ̂ and multipliers, as :func:`save` writes them: at the training's end
+            and, as a training may be interrupted, every five minutes where a batch ends.
         eval_env: a stack of the same wrappers for the fresh episodes, where the model's cannot be copied.
         verbose: 1 to print what is said at the end, else 0.
 
@@ -47,9 +55,9 @@ class OccupancyCallback(BaseCallback):
         InvalidSetting: on ``learn``: the environment cannot be copied.
     """
 
-    def __init__(self, *, eval_env: Any = None, verbose: int = 1) -> None:
+    def __init__(self, *, save_path: str | PathLike[str] | None = None, eval_env: Any = None, verbose: int = 1) -> None:
         super().__init__(verbose)
-        self._eval_env = eval_env
+        self._save_path, self._eval_env = save_path, eval_env
         self._evaluator: Evaluator | None = None
         self._acting = ExitStack()
         self._iteration = self._evaluated_at = 0
@@ -63,13 +71,15 @@ class OccupancyCallback(BaseCallback):
         self._acting.close()  # what an interrupted training left
         log_prob = log_prob_of_training(self.model)
         if log_prob is not None:
-            self._acting.enter_context(self.training_env.unwrapped.acting(self.model, log_prob))
+            venv: Any = self.training_env.unwrapped
+            self._acting.enter_context(venv.acting(self.model, log_prob))
         self._evaluator = None
         try:
             self._evaluator = Evaluator(self.model, self._eval_env)
         except UnsupportedPolicy as error:
             warnings.warn(f"{error} Nothing but values by λ̂ is logged, which remember earlier policies.", stacklevel=2)
         self._iteration, self._evaluated_at = tracker.iteration, tracker.timesteps
+        self._saved_at = time.monotonic()
 
     def _on_step(self) -> bool:
         tracker = find_tracker(stack_of(self.model))
@@ -77,41 +87,50 @@ class OccupancyCallback(BaseCallback):
             return True
         self._iteration = tracker.iteration
         assert tracker.last_report is not None
-        if "occupancy/iteration" in self.logger.name_to_value:
-            self.logger.dump(self.num_timesteps)  # of the batch before: every one has its row
         report = tracker.last_report
-        self._record("occupancy", report.objective, dict(report.constraints))
-        for name, multiplier in report.multipliers.items():
-            self.logger.record(f"multiplier/{name}", multiplier)
-        self.logger.record("occupancy/iteration", tracker.iteration)
-        self.logger.record("occupancy/progress", tracker.progress)
+        figures = _figures("occupancy", report.objective, report.constraints)
+        figures |= {f"multiplier/{name}": multiplier for name, multiplier in report.multipliers.items()}
+        figures |= {"occupancy/iteration": tracker.iteration, "occupancy/progress": tracker.progress}
         if self._evaluator is not None:
             assert tracker.last_batch is not None
             self._evaluator.see(tracker.last_batch)
             if tracker.timesteps - self._evaluated_at >= _SHARE * self._evaluator.n_steps:
-                self._evaluate(self._evaluator)
+                figures |= self._evaluated(self._evaluator)
+        self._log(figures)
+        if self._save_path is not None and time.monotonic() - self._saved_at >= _SAVED_EVERY:
+            save(self.model, self._save_path)
+            self._saved_at = time.monotonic()
         return True
 
-    def _evaluate(self, evaluator: Evaluator) -> None:
+    def _evaluated(self, evaluator: Evaluator) -> dict[str, float]:
         self._evaluated_at = evaluator.tracker.timesteps
         self.values = evaluator.evaluate(self.model)
-        self._record("policy", self.values.objective, dict(self.values.constraints))
+        return _figures("policy", self.values.objective, self.values.constraints)
 
-    def _record(self, room: str, objective: float | None, constraints: dict[str, float]) -> None:
-        if objective is not None:
-            self.logger.record(f"{room}/objective", objective)
-        for name, value in constraints.items():
-            self.logger.record(f"{room}/{name}", value)
+    def _log(self, figures: dict[str, float]) -> None:
+        """Every batch to TensorBoard, where it ends; the latest to what writes tables now and then."""
+        for name, value in figures.items():
+            self.logger.record(name, value, exclude="tensorboard")
+        for output in self.logger.output_formats:
+            if isinstance(output, TensorBoardOutputFormat):
+                output.write(dict(figures), dict.fromkeys(figures, ("",)), self.num_timesteps)
 
     def _on_training_end(self) -> None:
         self._acting.close()
         tracker = find_tracker(stack_of(self.model))
         if self._evaluator is not None:
-            self._evaluate(self._evaluator)
+            self._log(self._evaluated(self._evaluator))
             self.logger.dump(self.num_timesteps)
+        if self._save_path is not None:
+            save(self.model, self._save_path)
         if self.verbose > 0:
             sentences = [] if self.values is None else [str(self.values), *map(str, self.values.limits)]
             print("\n".join([*sentences, *on_the_way(tracker)]))
+
+
+def _figures(room: str, objective: float | None, constraints: Mapping[str, float]) -> dict[str, float]:
+    figures = {} if objective is None else {f"{room}/objective": objective}
+    return figures | {f"{room}/{name}": value for name, value in constraints.items()}
 
 
 class EvalCallback(BaseCallback):
@@ -169,9 +188,8 @@ class EvalCallback(BaseCallback):
             return  # cells, and what a constraint is measured in, are not known before the first batch
         values = self._evaluator.evaluate(self.model)
         self.history.append((self.num_timesteps, values))
-        for name, value in (("objective", values.objective), *values.constraints.items()):
-            if value is not None:
-                self.logger.record(f"eval/{name}", value)
+        for name, value in _figures("eval", values.objective, values.constraints).items():
+            self.logger.record(name, value)
         if self.best is not None and not values.is_better_than(self.best):
             return
         self.best = values

@@ -1,4 +1,4 @@
-"""A model of Stable-Baselines3 with what its environment has learnt, in one file that Stable-Baselines3 reads as well."""
+"""A model of Stable-Baselines3 with what its environment has learnt, in one file that both can read."""
 
 from __future__ import annotations
 
@@ -83,17 +83,7 @@ def load(algorithm: type, path: str | PathLike[str], venv: Any, **settings: Any)
     """
     require_stable_baselines()
     source = _zip(path)
-    try:
-        with zipfile.ZipFile(source) as archive:
-            content = unpack(io.BytesIO(archive.read(_ENTRY)))
-    except KeyError as error:
-        raise DamagedCheckpoint(
-            f"{source} holds a model without λ̂: save it by adapters.sb3.save(model, path), not by model.save."
-        ) from error
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # whatever a parser trips over, the file is not what save() wrote
-        raise DamagedCheckpoint(f"{source} cannot be read: it is truncated, corrupt, or no model.") from error
+    content = _read(source)
     if content.get("format") != _FORMAT:
         raise CheckpointMismatch(f"{source} has format {content.get('format')}, this version reads {_FORMAT}.")
     model = algorithm.load(source, env=venv, **settings)  # type: ignore[attr-defined]  # of a class of another package
@@ -115,6 +105,23 @@ def load(algorithm: type, path: str | PathLike[str], venv: Any, **settings: Any)
         if normalization is not None:
             _put_back(normalization, statistics)
     return model
+
+
+def _read(source: Path) -> Any:
+    try:
+        with zipfile.ZipFile(source) as archive:
+            names = archive.namelist()
+            if "data" not in names:  # parts are zip files as well, and may be what is found of a truncated one
+                raise zipfile.BadZipFile
+            if _ENTRY in names:
+                return unpack(io.BytesIO(archive.read(_ENTRY)))
+    except OSError:
+        raise
+    except Exception as error:  # whatever a parser trips over, the file is not what save() wrote
+        raise DamagedCheckpoint(f"{source} cannot be read: it is truncated, corrupt, or no model.") from error
+    raise DamagedCheckpoint(
+        f"{source} holds a model without λ̂: save it by adapters.sb3.save(model, path), not by model.save."
+    )
 
 
 def _zip(path: str | PathLike[str]) -> Path:

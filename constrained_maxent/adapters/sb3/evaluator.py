@@ -1,4 +1,4 @@
-"""What a model's policy is worth now: exactly where the dynamics are known, else by fresh episodes apart from training."""
+"""What a model's policy is worth now: exactly where the dynamics are known, else by fresh episodes."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def stack_of(model: Any) -> Any:
     if venv is None:
         raise InvalidSetting("The model has no environment: model.set_env(venv).")
     bare = venv.unwrapped
-    copies = getattr(bare, "envs", None)  # DummyVecEnv's
-    env = copies[0] if copies is not None and len(copies) == 1 else bare
+    copies: list[Any] = getattr(bare, "envs", [])
+    env = copies[0] if len(copies) == 1 else getattr(bare, "env", bare)  # DummyVecEnv's only copy; our VecEnv's
     find_tracker(env)
     return env
 
@@ -124,7 +124,7 @@ class Evaluator:
     @property
     def n_episodes(self) -> int:
         """Episodes of an evaluation: many short ones, or as many steps as a batch."""
-        steps, horizon = self.tracker.steps_per_batch, self.tracker.weighting.horizon
+        steps, horizon = self.tracker.steps_of_full_batch, self.tracker.weighting.horizon
         of_a_batch = 0 if steps is None or horizon is None else -(-steps // horizon)
         short = _ENOUGH_EPISODES if horizon is None else min(_ENOUGH_EPISODES, _ENOUGH_STEPS // horizon)
         return max(of_a_batch, short, _LEAST_EPISODES)
@@ -173,7 +173,7 @@ class Evaluator:
         if contradiction is not None:
             self._is_witnessed, self._problem = True, None
             warnings.warn(
-                f"{contradiction} So what is logged are values of fresh episodes, and not the exact ones of the dynamics "
+                f"{contradiction} So what is logged are values of fresh episodes, and not exact ones of the dynamics "
                 "that the environment publishes.",
                 ContradictedDynamics,
                 stacklevel=2,
@@ -192,6 +192,6 @@ class Evaluator:
 
     def _not_copied(self, why: str) -> InvalidSetting:
         return InvalidSetting(
-            f"Fresh episodes need an environment beside that of the training, and {self._env} cannot be copied ({why}): "
-            "give the callback eval_env=, made by the same wrappers."
+            f"Fresh episodes need an environment beside that of the training, and {self._env} cannot be copied "
+            f"({why}): give the callback eval_env=, made by the same wrappers."
         )
