@@ -129,7 +129,6 @@ class Tracker:
         self._leader: Leads | None = None
         self._number = 0  # among those who follow it
         self._version = -1  # of what the leader told last
-        self._timesteps_told = 0  # of those in ``timesteps``
 
     # Declarations, by the wrappers above.
 
@@ -252,8 +251,9 @@ class Tracker:
         The batch under way is forgotten, at the beginning and at the end, so that the environment has to be reset
         after it.
         """
-        names = ("iteration", "timesteps", "last_batch", "last_report", "_version", "_timesteps_told")
-        kept = {name: getattr(self, name) for name in names}
+        kept = {
+            name: getattr(self, name) for name in ("iteration", "timesteps", "last_batch", "last_report", "_version")
+        }
         was_frozen, self._is_frozen = self._is_frozen, True
         self._forget_steps()
         try:
@@ -317,22 +317,17 @@ class Tracker:
         """
         news = None if self._leader is None else self._leader.newest(self._version)
         if news is not None:
-            untold = self.timesteps - self._timesteps_told
             self._version, state = news
             self.load_live_state(state)
-            self._timesteps_told = self.timesteps
-            self.timesteps += untold
 
     def _hand_in(self, batch: Batch, sub_environments: list[int], started_ago: list[int]) -> None:
         assert self._leader is not None
-        untold, self._timesteps_told = self.timesteps - self._timesteps_told, self.timesteps
         self.restart_batch()
         self._leader.hand_in(
             Fragment.of(
                 batch,
                 sub_environments=sub_environments,
                 started_ago=started_ago,
-                timesteps=untold,
                 version=self._version,
                 follower=self._number,
             )
