@@ -59,8 +59,8 @@ class Tracker:
         estimator: bound to the spaces, and not fitted yet.
         weighting: discount weights and scale.
         pairing: see :data:`Pairing`.
-        episodes_per_batch: size of a batch in whole episodes; ``None`` where batches are of steps, of fragments.
-        steps_per_batch: steps of a full batch [steps]; ``None`` where nobody knows.
+        episodes_per_batch: size of a batch in whole episodes, or
+        steps_per_batch: in steps [steps], of fragments of episodes.
         staggered: whether the first episode of each copy is cut short, so that the copies are out of step.
         policy_log_prob: log π(a|s) of the policy that acts where no agent says it by ``acting``, for estimates
             λ̂(s,a) = d̂(s)·π(a|s); ``None`` where unknown.
@@ -211,7 +211,14 @@ class Tracker:
     @property
     def whole_episodes(self) -> bool:
         """Whether batches are of whole episodes, and not of fragments."""
-        return self.episodes_per_batch is not None or self.steps_per_batch is None
+        return self.steps_per_batch is None
+
+    @property
+    def steps_of_full_batch(self) -> int | None:
+        """Steps of a batch whose episodes all last the whole horizon; ``None`` where episodes have no last step."""
+        if self.episodes_per_batch is None or self.weighting.horizon is None:
+            return self.steps_per_batch
+        return self.episodes_per_batch * self.weighting.horizon
 
     @property
     def takes_log_prob(self) -> bool:
@@ -245,16 +252,21 @@ class Tracker:
             self._log_prob, self._is_acting = before, False
 
     @contextmanager
-    def frozen(self) -> Iterator[None]:
+    def frozen(self, *, n_episodes: int | None = None) -> Iterator[None]:
         """Within it batches are scored and reported, but nothing is learnt from them: λ̂, multipliers and counts stay.
 
         The batch under way is forgotten, at the beginning and at the end, so that the environment has to be reset
         after it.
+
+        Args:
+            n_episodes: within it batches are of so many whole episodes; by default as in training.
         """
-        kept = {
-            name: getattr(self, name) for name in ("iteration", "timesteps", "last_batch", "last_report", "_version")
-        }
+        names = ["iteration", "timesteps", "last_batch", "last_report", "episodes_per_batch", "steps_per_batch"]
+        names.append("_version")
+        kept = {name: getattr(self, name) for name in names}
         was_frozen, self._is_frozen = self._is_frozen, True
+        if n_episodes is not None:
+            self.episodes_per_batch, self.steps_per_batch = n_episodes, None
         self._forget_steps()
         try:
             yield

@@ -128,9 +128,6 @@ class Tracking:
         bound = estimator_from_config(config).bind(observations if state is None else STATE_SPACE, actions)
         found = find_horizon(env)
         weighting = Weighting(discount, found if horizon is None else horizon, scale)
-        n_steps = steps_per_batch
-        if episodes_per_batch is not None and weighting.horizon is not None:
-            n_steps = episodes_per_batch * weighting.horizon
         # Copies that are out of step by design have first episodes that are cut short.
         staggered = getattr(env.unwrapped, "_staggered_starts", False) is True
         self.tracker = Tracker(
@@ -138,7 +135,7 @@ class Tracking:
             weighting,
             pairing=pairing,
             episodes_per_batch=episodes_per_batch,
-            steps_per_batch=n_steps,
+            steps_per_batch=steps_per_batch,
             staggered=staggered,
             policy_log_prob=policy_log_prob,
             suggestions=suggestions,
@@ -165,7 +162,7 @@ class Tracking:
             return
         one = np.zeros((1, *self._space.shape))
         n_bytes = self._kept(one).nbytes
-        n_steps = self.tracker.steps_per_batch or self.tracker.episodes_per_batch or 1
+        n_steps = self.tracker.steps_of_full_batch or self.tracker.episodes_per_batch or 1
         require_memory(
             2 * n_steps * n_bytes,
             f"A batch of {n_steps} steps with observations of {one.size} numbers",
