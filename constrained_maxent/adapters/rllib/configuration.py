@@ -111,11 +111,11 @@ def _suggest(made: PPOConfig, tracker: Tracker, observations: gym.Space[Any]) ->
     training |= {"gamma": discount_of(tracker), "use_kl_loss": False, "vf_clip_param": math.inf}
     if "learning_rate" in given and given.get("optimizer", "adam") == "adam":  # others have steps of other units
         training["lr"] = _rate(given["learning_rate"], given.get("final_learning_rate"), made.timesteps)
-    if tracker.steps_per_batch is not None:
+    if tracker.steps_of_full_batch is not None:
         # One iteration of PPO is one batch.
-        training["train_batch_size_per_learner"] = tracker.steps_per_batch
-        minibatch = given.get("minibatch_size") or tracker.steps_per_batch
-        training["minibatch_size"] = minibatch if minibatch < tracker.steps_per_batch else None
+        training["train_batch_size_per_learner"] = tracker.steps_of_full_batch
+        minibatch = given.get("minibatch_size") or tracker.steps_of_full_batch
+        training["minibatch_size"] = minibatch if minibatch < tracker.steps_of_full_batch else None
     made.training(**training)
     made.rl_module(model_config=_model(given.get("hidden_sizes")))
     if not isinstance(observations, gym.spaces.Box):
