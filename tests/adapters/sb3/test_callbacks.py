@@ -144,6 +144,10 @@ class TestOccupancyCallback:
         assert venv.tracker.last_batch.log_probs is not None
 
     def test_the_uniform_actions_that_off_policy_algorithms_begin_with(self, pendulum):
+        class Unevaluated(OccupancyCallback):
+            def _on_training_end(self):
+                pass
+
         venv = pendulum(2)
         SAC(
             "MlpPolicy",
@@ -154,7 +158,7 @@ class TestOccupancyCallback:
             seed=0,
             device="cpu",
             policy_kwargs={"net_arch": [4]},
-        ).learn(64, callback=OccupancyCallback(**QUIET))
+        ).learn(64, callback=Unevaluated(**QUIET))
         np.testing.assert_allclose(venv.tracker.last_batch.log_probs, -math.log(4.0))  # torques from -2 to 2
 
     def test_one_environment_as_it_is(self, capsys):
