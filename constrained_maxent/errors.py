@@ -56,6 +56,13 @@ class MissingTracker(ConstrainedMaxentError, TypeError):
     """A constraint or objective wrapper has no ``TrackOccupancy`` below it."""
 
 
+class SeparateEstimates(ConstrainedMaxentError, UserWarning):
+    """Copies of an environment bring an occupancy estimate each, where one agent learns from all of them.
+
+    Raised where that is certain, and a warning where it only looks like it.
+    """
+
+
 class DuplicateName(ConstrainedMaxentError, ValueError):
     """Two constraints carry the same name."""
 

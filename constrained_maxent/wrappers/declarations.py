@@ -119,13 +119,17 @@ class DeclaresImitation(Declaring):
 class DeclaresReward(Declaring):
     """``PseudoReward``, whatever kind of environment it is put around; at most one, which keeps the original reward."""
 
-    def __init__(self, env: Any) -> None:
-        self._wrap(env)
+    def __init__(self, env: Any, *, normalize: bool = False) -> None:
+        self._wrap(env, normalize=normalize)
+        if not isinstance(normalize, bool):
+            raise InvalidSetting(f"normalize={normalize!r} must be True or False.")
         layer = env
         while layer is not None:
             if isinstance(layer, DeclaresReward):
                 raise DuplicateName("There is a PseudoReward in this stack already; constrain() puts one.")
             layer = getattr(layer, "__dict__", {}).get("env")
+        if normalize:
+            self.tracker.normalize_rewards()
 
 
 class Objective(DeclaresObjective, ScalarLayer):
@@ -248,9 +252,13 @@ class PseudoReward(DeclaresReward, ScalarLayer):
 
     Args:
         env: a stack with ``TrackOccupancy`` in it.
+        normalize: whether that reward is divided by ``tracker.reward_scale``, about the standard deviation of the
+            agent's discounted returns, which all its terms share and which changes only where batches end: critics and
+            gradient clips want rewards of a bounded size, and the price of a constraint may grow a thousandfold.
+            ``info`` keeps the pseudo-reward as it is.
 
     Raises:
-        InvalidSetting: a vector environment.
+        InvalidSetting: a vector environment, or ``normalize`` is not a truth value.
         MissingTracker: no ``TrackOccupancy`` below.
         DuplicateName: there is a ``PseudoReward`` already, as ``constrain`` puts one.
     """
@@ -262,10 +270,11 @@ class PseudoReward(DeclaresReward, ScalarLayer):
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        scale = self.tracker.reward_scale  # before the step, which may end the batch that it belongs to
         observation, reward, terminated, truncated, info = self.env.step(action)
         info = with_pseudo_reward(info)
         info["original_reward"] = np.float64(reward)
-        return observation, info["pseudo_reward"], terminated, truncated, info
+        return observation, info["pseudo_reward"] / scale, terminated, truncated, info
 
 
 def as_penalty(penalty: Penalty | Mapping[str, Any] | None) -> Penalty:

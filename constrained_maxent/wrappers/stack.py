@@ -7,6 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.functionals import Entropy, Functional
 from constrained_maxent.problem import Constraint, Problem
 from constrained_maxent.wrappers import declarations, vector
@@ -19,6 +20,7 @@ def constrain(
     constraints: Mapping[str, Constraint] | None = None,
     *,
     replace_reward: bool = True,
+    normalize_reward: bool = False,
     **tracking: Any,
 ) -> Any:
     """``TrackOccupancy``, the objective, the constraints and ``PseudoReward`` around an environment, scalar or vector.
@@ -28,6 +30,8 @@ def constrain(
         objective: what to maximize, concave; ``Entropy()`` if not given.
         constraints: by name, each a functional with its limit and the penalty that enforces it.
         replace_reward: whether the reward becomes the pseudo-reward; ``info["pseudo_reward"]`` is there in any case.
+        normalize_reward: whether that reward is divided by a running scale, see
+            :class:`~constrained_maxent.wrappers.PseudoReward`.
         tracking: arguments of :class:`~constrained_maxent.wrappers.TrackOccupancy`: ``estimator``, the size of a batch
             and the others.
 
@@ -35,7 +39,8 @@ def constrain(
         The wrapped environment.
 
     Raises:
-        InvalidSetting: an objective that is no functional, a constraint without its penalty, or a name that is none.
+        InvalidSetting: an objective that is no functional, a constraint without its penalty, a name that is none, or a
+            normalized reward that does not replace the environment's.
         InvalidSetting, UnsupportedSpace, DuplicateName, InvalidData: from the wrappers.
 
     >>> from constrained_maxent.functionals import LinearCost
@@ -45,6 +50,8 @@ def constrain(
     <PseudoReward<ConvexConstraint<Objective<TrackOccupancy<TimeLimit<...
     """
     # The twins of a wrapper take the same arguments, so one stack serves both.
+    if normalize_reward and not replace_reward:
+        raise InvalidSetting("normalize_reward=True is of the reward that replaces the environment's: replace_reward.")
     is_vector = isinstance(env, gym.vector.VectorEnv)
     kit: Any = vector if is_vector else declarations
     Problem.of(objective, constraints or {})  # checks the parts and their names
@@ -52,4 +59,4 @@ def constrain(
     stack = kit.Objective(stack, Entropy() if objective is None else objective)
     for name, constraint in (constraints or {}).items():
         stack = kit.ConvexConstraint(stack, constraint.functional, penalty=constraint.penalty, name=name)
-    return kit.PseudoReward(stack) if replace_reward else stack
+    return kit.PseudoReward(stack, normalize=normalize_reward) if replace_reward else stack

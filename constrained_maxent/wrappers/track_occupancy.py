@@ -15,11 +15,13 @@ from numpy import True_ as TRUE
 from numpy import float64
 
 from constrained_maxent.errors import InvalidData
+from constrained_maxent.records import Report
 from constrained_maxent.spaces import as_row
 from constrained_maxent.tracker import NEW_BATCH
 from constrained_maxent.types import Batch
 from constrained_maxent.wrappers.layers import VOID, ScalarLayer, Tracking
 from constrained_maxent.wrappers.observed import as_number, observed_cost, require_usable, state_of
+from constrained_maxent.wrappers.one_estimate import TurnWatch, require_one_estimate
 from constrained_maxent.wrappers.replies import checked_reset, copied_info, explained, five, flag
 
 
@@ -71,6 +73,7 @@ class TrackOccupancy(Tracking, ScalarLayer):
     """
 
     def _begin(self, env: Any) -> None:
+        self._turns = TurnWatch(type(env.unwrapped))
         self._generation = self.tracker.generation
         self._has_functions = False
         self._observation: Any = None
@@ -99,6 +102,8 @@ class TrackOccupancy(Tracking, ScalarLayer):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset the environment. An unfinished episode counts as truncated, unless ``options`` asks for a new batch."""
         tracker = self.tracker
+        if not self._calls:
+            require_one_estimate()
         self._seal()
         if not self._observations or self._generation != tracker.generation:
             self._generation = tracker.generation
@@ -130,6 +135,7 @@ class TrackOccupancy(Tracking, ScalarLayer):
         # Layers below may change an action in place.
         taken = action if isinstance(action, (int, np.integer)) else deepcopy(action)
         self._needs_reset = True  # until the step has proved sound
+        self._turns.stepped()
         try:
             observation, reward, terminated, truncated, step_info = five(self.env.step(action))
             is_terminal, is_cut = flag("terminated", terminated), flag("truncated", truncated)
@@ -257,11 +263,11 @@ class TrackOccupancy(Tracking, ScalarLayer):
 
     def _close_if_complete(self, info: dict[str, Any]) -> None:
         """End the first half, or the batch, if it is complete."""
-        if self._episodes_per_batch is not None:
-            size, count = self._episodes_per_batch, len(self._lengths)
+        if (size := self.tracker.episodes_per_batch) is not None:
+            count = len(self._lengths)
         else:
-            assert self._steps_per_batch is not None
-            size, count = self._steps_per_batch, len(self._observations)
+            size, count = self.tracker.steps_per_batch, len(self._observations)
+            assert size is not None
         try:
             if not self._n_first and count >= size // 2 and self.tracker.pairing == "split":
                 self._end_trajectory(terminated=False, truncated=False)
@@ -269,13 +275,15 @@ class TrackOccupancy(Tracking, ScalarLayer):
                 self.tracker.fit_half(self._batch())
             if count >= size:
                 self._end_trajectory(terminated=False, truncated=False)
-                info["batch"] = self._close_batch()
+                report = self._close_batch()
+                if report is not None:
+                    info["batch"] = report.to_info()
         except Exception:
             # What failed on these steps once would fail on them again.
             self._forget_batch()
             raise
 
-    def _close_batch(self) -> dict[str, Any]:
+    def _close_batch(self) -> Report | None:
         batch = self._batch()
         self._lengths_seen.closed(batch)
         report = self.tracker.close(
@@ -285,7 +293,7 @@ class TrackOccupancy(Tracking, ScalarLayer):
             started_ago=[self._calls - 1 - call for call in self._first_calls],
         )
         self._forget_batch()
-        return report.to_info()
+        return report
 
     def _batch(self) -> Batch:
         lengths = np.array(self._lengths)
@@ -306,4 +314,4 @@ class TrackOccupancy(Tracking, ScalarLayer):
             terminated=terminated,
             truncated=truncated,
         )
-        return self._counted(batch)
+        return self.tracker.counted(batch)

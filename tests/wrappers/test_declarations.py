@@ -81,7 +81,7 @@ EXAMPLES = {
         "limit": 1.0,
         "name": "sum",
     },
-    PseudoReward: {},
+    PseudoReward: {"normalize": True},
 }
 
 

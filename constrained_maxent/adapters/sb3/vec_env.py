@@ -14,18 +14,11 @@ from stable_baselines3.common.vec_env import base_vec_env as base
 
 from constrained_maxent.adapters.horizon import ends_problem
 from constrained_maxent.adapters.sb3.infos import infos_of
-from constrained_maxent.errors import InvalidSetting, MissingTracker
-from constrained_maxent.tasks.presets import PRESETS
+from constrained_maxent.adapters.sb3.suggestions import ppo_arguments
+from constrained_maxent.adapters.sb3.vectors import layers_of, make_vector, require_usable
+from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.tracker import NEW_BATCH, find_tracker
-from constrained_maxent.wrappers.declarations import DeclaresReward
 from constrained_maxent.wrappers.vector.autoreset import autoreset_mode
-
-_SAME_STEP = 'autoreset_mode": gym.vector.AutoresetMode.SAME_STEP'
-_HOW_TO_WRAP = f"""
-    env = gym.make_vec(id, num_envs=16, vector_kwargs={{"{_SAME_STEP}}})
-    env = cmx.wrappers.constrain(env, episodes_per_batch=16, pairing="previous")  # and the other arguments
-    venv = cmx.adapters.sb3.VecEnv(env)
-"""
 
 
 class VecEnv(base.VecEnv):
@@ -64,11 +57,11 @@ class VecEnv(base.VecEnv):
     ) -> None:
         is_made_here = isinstance(env, str)
         if isinstance(env, str):
-            env = _make(env, 1 if num_envs is None else num_envs, make_kwargs)
+            env = make_vector(env, 1 if num_envs is None else num_envs, make_kwargs)
         elif num_envs is not None or make_kwargs:
             raise InvalidSetting("num_envs= and other arguments are those of an id: this environment is made already.")
         try:
-            self._check(env)
+            require_usable(env)
             self.tracker = find_tracker(env)
         except BaseException:
             if is_made_here:
@@ -81,32 +74,13 @@ class VecEnv(base.VecEnv):
         super().__init__(env.num_envs, env.single_observation_space, env.single_action_space)
         self.metadata = {**env.metadata, **self.metadata}
 
-    @staticmethod
-    def _check(env: Any) -> None:
-        if not isinstance(env, gym.vector.VectorEnv):
-            raise InvalidSetting(
-                f"VecEnv takes an id or a vector environment, not {env!r}: make it by gym.make_vec, and wrap that."
-            )
-        try:
-            tracker = find_tracker(env)
-        except MissingTracker as error:
-            raise MissingTracker(f"{error} For Stable-Baselines3:\n{_HOW_TO_WRAP}") from None
-        if autoreset_mode(env) is AutoresetMode.NEXT_STEP:
-            raise InvalidSetting(
-                "Stable-Baselines3 wants the next episode to start in the step that ends one: make the vector with "
-                f'gym.make_vec(id, vector_kwargs={{"{_SAME_STEP}}}), or, for the ids of this package, with '
-                "gym.make_vec(id, autoreset_mode=gym.vector.AutoresetMode.SAME_STEP); VecEnv(id) does it itself."
-            )
-        if tracker.pairing != "previous":
-            raise InvalidSetting(
-                f"pairing={tracker.pairing!r}: Stable-Baselines3 learns from rewards as they arrive, which are right "
-                'with pairing="previous" only.'
-            )
-        if not any(isinstance(layer, DeclaresReward) for layer in _layers(env)):
-            raise InvalidSetting(
-                "The rewards are the environment's own, so the agent would maximize these: put "
-                "wrappers.vector.PseudoReward on top, as constrain() does."
-            )
+    def suggested(self) -> dict[str, Any]:
+        """Hyperparameters for ``PPO("MlpPolicy", venv, **venv.suggested())``, to be changed: those of the preset.
+
+        They also fit, as far as it knows them, any algorithm that takes the same. γ is that of the occupancy where that
+        is below 1; one rollout is one batch.
+        """
+        return ppo_arguments(self.tracker, self.num_envs)
 
     # What Stable-Baselines3 calls.
 
@@ -175,7 +149,7 @@ class VecEnv(base.VecEnv):
         """The attribute for each copy; of spaces, that of one copy."""
         places = list(self._get_indices(indices))
         name = f"single_{attr_name}" if attr_name in ("observation_space", "action_space") else attr_name
-        for layer in _layers(self.env):
+        for layer in layers_of(self.env):
             if hasattr(layer, name):
                 return [getattr(layer, name)] * len(places)
         get = getattr(self.env.unwrapped, "get_attr", None)
@@ -193,7 +167,7 @@ class VecEnv(base.VecEnv):
         elif (put := getattr(self.env.unwrapped, "set_attr", None)) is not None:
             put(attr_name, [value] * self.num_envs)
         else:
-            owner = next((layer for layer in _layers(self.env) if attr_name in vars(layer)), self.env.unwrapped)
+            owner = next((layer for layer in layers_of(self.env) if attr_name in vars(layer)), self.env.unwrapped)
             setattr(owner, attr_name, value)
 
     def env_method(
@@ -229,30 +203,10 @@ class VecEnv(base.VecEnv):
     def env_is_wrapped(self, wrapper_class: type[gym.Wrapper[Any, Any, Any, Any]], indices: Any = None) -> list[bool]:
         """Whether the copies, or the vector itself, have such a layer."""
         places = list(self._get_indices(indices))
-        if any(isinstance(layer, wrapper_class) for layer in _layers(self.env)):
+        if any(isinstance(layer, wrapper_class) for layer in layers_of(self.env)):
             return [True] * len(places)
         copies = getattr(self.env.unwrapped, "envs", None)
         return [copies is not None and is_wrapped(copies[i], wrapper_class) for i in places]
-
-
-def _make(env_id: str, num_envs: int, make_kwargs: dict[str, Any]) -> gym.vector.VectorEnv[Any, Any, Any]:
-    given = dict(make_kwargs)
-    spec = gym.spec(env_id)
-    if spec.id in PRESETS:
-        given.setdefault("pairing", "previous")
-    if spec.vector_entry_point is not None and given.get("vectorization_mode") in (None, "vector_entry_point"):
-        given.setdefault("autoreset_mode", AutoresetMode.SAME_STEP)
-    else:
-        given["vector_kwargs"] = {"autoreset_mode": AutoresetMode.SAME_STEP, **given.get("vector_kwargs", {})}
-    return gym.make_vec(env_id, num_envs=num_envs, **given)
-
-
-def _layers(env: Any) -> list[Any]:
-    """The layers of a vector environment, from the outermost to the bare one."""
-    layers = [env]
-    while (inner := getattr(layers[-1], "__dict__", {}).get("env")) is not None:
-        layers.append(inner)
-    return layers
 
 
 def _copied(observations: Any) -> Any:

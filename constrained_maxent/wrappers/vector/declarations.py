@@ -52,8 +52,9 @@ class PseudoReward(DeclaresReward, VectorLayer):
         return observations, infos
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        scale = self.tracker.reward_scale  # before the step, which may end the batch that it belongs to
         observations, rewards, terminated, truncated, infos = self.env.step(actions)
         infos = with_pseudo_reward(infos)
-        # Copies: Gymnasium's own wrappers of rewards write into the array.
+        # Copies: Gymnasium's own wrappers of rewards write into the array. What is divided is one.
         infos["original_reward"], infos["_original_reward"] = np.array(rewards), infos["_pseudo_reward"]
-        return observations, infos["pseudo_reward"].copy(), terminated, truncated, infos
+        return observations, infos["pseudo_reward"] / scale, terminated, truncated, infos

@@ -89,6 +89,7 @@ def make_corridor():
             discount=settings.get("discount", 1.0),
             pairing=pairing,
             replace_reward=settings.get("replace_reward", True),
+            suggestions=settings.get("suggestions"),
         )
         return AsDict(stack) if is_dict else stack
 

@@ -842,27 +842,3 @@ class TestCopies:
         trace = self.walk(env)
         assert self.walk(twin) == trace
         assert any(objective is not None for *_, objective in trace)
-
-
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-@pytest.mark.parametrize("mode", ["sync", "async"])
-def test_vectors_of_scalar_stacks(mode):
-    """Each copy has an estimate of its own; Gymnasium stacks the reports, whose trajectories are of unequal length."""
-    settings = {"preset": "paper", "desc": ["SG"], "horizon": 5, "episodes_per_batch": 2, "discount": 1.0}
-    env = gym.make_vec("FrozenLake-PGP-v0", num_envs=2, vectorization_mode=mode, **settings)
-    env.reset(seed=0)
-    left, right = 0, 2
-    try:
-        # Copy 0: right, (reset), left and right, and so on; copy 1 a step later each time.
-        infos = {}
-        for actions in [(right, left), (left, right), (left, left), (right, left), (left, left), (left, right)]:
-            *_, infos = env.step(np.array(actions))
-            if actions == (right, left):
-                first = infos
-    finally:
-        env.close()
-    assert first["batch"]["_episodes"].tolist() == [True, False]
-    assert [len(w) for w in first["batch"]["weights"][0]] == [1, 2]
-    assert infos["batch"]["_episodes"].tolist() == [False, True]
-    assert [len(w) for w in infos["batch"]["weights"][1]] == [2, 3]
-    assert infos["batch"]["steps"][1] == 5

@@ -1,0 +1,69 @@
+"""What a stack suggests to its agent, by the names that Stable-Baselines3 has for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from constrained_maxent.schedules import Geometric
+from constrained_maxent.tracker import Tracker
+
+_SAME_MEANING = {
+    "gae_lambda": "gae_lambda",
+    "epochs": "n_epochs",
+    "clip_range": "clip_range",
+    "max_gradient_norm": "max_grad_norm",
+    "normalize_advantages": "normalize_advantage",
+}
+"""Names in ``PGPSettings`` and in Stable-Baselines3's PPO."""
+
+_USUAL_DISCOUNT = 0.99
+
+
+@dataclass(frozen=True)
+class GeometricRate:
+    """A learning rate as Stable-Baselines3 asks for it: by the share of the training that is left."""
+
+    start: float
+    end: float
+
+    def __call__(self, progress_remaining: float) -> float:
+        return Geometric(self.start, self.end).at(1.0 - progress_remaining)
+
+
+def ppo_arguments(tracker: Tracker, num_envs: int) -> dict[str, Any]:
+    """Arguments of ``PPO``, and of what takes the same, from ``tracker.suggestions`` and the size of its batches.
+
+    A rollout is a batch, as far as the length of a batch is known, so that each update has rewards of one estimate.
+    Nothing is said of what nothing suggests.
+    """
+    given = tracker.suggestions
+    arguments = {theirs: given[ours] for ours, theirs in _SAME_MEANING.items() if given.get(ours) is not None}
+    arguments["gamma"] = discount_of(tracker)
+    if "learning_rate" in given and given.get("optimizer", "adam") == "adam":  # others have steps of other units
+        start, end = given["learning_rate"], given.get("final_learning_rate")
+        arguments["learning_rate"] = start if end is None else GeometricRate(start, end)
+    if "hidden_sizes" in given:
+        arguments["policy_kwargs"] = {"net_arch": list(given["hidden_sizes"])}
+    if tracker.steps_of_full_batch is not None:
+        n_steps = max(1, round(tracker.steps_of_full_batch / num_envs))
+        arguments["n_steps"] = n_steps
+        arguments["batch_size"] = _minibatch(n_steps * num_envs, given)
+    return arguments
+
+
+def discount_of(tracker: Tracker) -> float:
+    """γ of the returns: as suggested, or the occupancy's, or the usual one where all states count alike."""
+    suggested = tracker.suggestions.get("return_discount")
+    if suggested is not None:
+        return float(suggested)
+    discount = tracker.weighting.discount
+    return discount if discount < 1.0 else _USUAL_DISCOUNT
+
+
+def _minibatch(rollout: int, given: Mapping[str, Any]) -> int:
+    """The suggested size, or the next smaller one that divides the rollout; the rollout where there is none near."""
+    size = min(given.get("minibatch_size") or rollout, rollout)
+    divisor = next(n for n in range(size, 0, -1) if rollout % n == 0)
+    return divisor if 2 * divisor > size else rollout

@@ -1,0 +1,70 @@
+"""What ``VecEnv`` is put around: a vector environment made from an id, or one that is wrapped already and checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.vector import AutoresetMode
+
+from constrained_maxent.errors import InvalidSetting, MissingTracker
+from constrained_maxent.tasks.presets import PRESETS
+from constrained_maxent.tracker import find_tracker
+from constrained_maxent.wrappers.declarations import DeclaresReward
+from constrained_maxent.wrappers.vector.autoreset import autoreset_mode
+
+_SAME_STEP = 'autoreset_mode": gym.vector.AutoresetMode.SAME_STEP'
+_HOW_TO_WRAP = f"""
+    env = gym.make_vec(id, num_envs=16, vector_kwargs={{"{_SAME_STEP}}})
+    env = cmx.wrappers.constrain(env, episodes_per_batch=16, pairing="previous")  # and the other arguments
+    venv = cmx.adapters.sb3.VecEnv(env)
+"""
+
+
+def make_vector(env_id: str, num_envs: int, make_kwargs: dict[str, Any]) -> gym.vector.VectorEnv[Any, Any, Any]:
+    """The vector of an id, with the autoreset and, for the ids of this package, the pairing that live agents need."""
+    given = dict(make_kwargs)
+    spec = gym.spec(env_id)
+    if spec.id in PRESETS:
+        given.setdefault("pairing", "previous")
+    if spec.vector_entry_point is not None and given.get("vectorization_mode") in (None, "vector_entry_point"):
+        given.setdefault("autoreset_mode", AutoresetMode.SAME_STEP)
+    else:
+        given["vector_kwargs"] = {"autoreset_mode": AutoresetMode.SAME_STEP, **given.get("vector_kwargs", {})}
+    return gym.make_vec(env_id, num_envs=num_envs, **given)
+
+
+def layers_of(env: Any) -> list[Any]:
+    """The layers of a vector environment, from the outermost to the bare one."""
+    layers = [env]
+    while (inner := getattr(layers[-1], "__dict__", {}).get("env")) is not None:
+        layers.append(inner)
+    return layers
+
+
+def require_usable(env: Any) -> None:
+    """Raise a named error unless an agent of Stable-Baselines3 would learn the problem on this vector environment."""
+    if not isinstance(env, gym.vector.VectorEnv):
+        raise InvalidSetting(
+            f"VecEnv takes an id or a vector environment, not {env!r}: make it by gym.make_vec, and wrap that."
+        )
+    try:
+        tracker = find_tracker(env)
+    except MissingTracker as error:
+        raise MissingTracker(f"{error} For Stable-Baselines3:\n{_HOW_TO_WRAP}") from None
+    if autoreset_mode(env) is AutoresetMode.NEXT_STEP:
+        raise InvalidSetting(
+            "Stable-Baselines3 wants the next episode to start in the step that ends one: make the vector with "
+            f'gym.make_vec(id, vector_kwargs={{"{_SAME_STEP}}}), or, for the ids of this package, with '
+            "gym.make_vec(id, autoreset_mode=gym.vector.AutoresetMode.SAME_STEP); VecEnv(id) does it itself."
+        )
+    if tracker.pairing != "previous":
+        raise InvalidSetting(
+            f"pairing={tracker.pairing!r}: Stable-Baselines3 learns from rewards as they arrive, which are right "
+            'with pairing="previous" only.'
+        )
+    if not any(isinstance(layer, DeclaresReward) for layer in layers_of(env)):
+        raise InvalidSetting(
+            "The rewards are the environment's own, so the agent would maximize these: put "
+            "wrappers.vector.PseudoReward on top, as constrain() does."
+        )
