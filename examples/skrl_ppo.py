@@ -35,6 +35,8 @@ def inputs(given: dict[str, Any]) -> torch.Tensor:
 
 
 class Policy(CategoricalMixin, Model):
+    """A softmax over actions."""
+
     def __init__(self, **spaces: Any) -> None:
         Model.__init__(self, **spaces)
         CategoricalMixin.__init__(self, unnormalized_log_prob=True)
@@ -45,6 +47,8 @@ class Policy(CategoricalMixin, Model):
 
 
 class Value(DeterministicMixin, Model):
+    """The critic."""
+
     def __init__(self, **spaces: Any) -> None:
         Model.__init__(self, **spaces)
         DeterministicMixin.__init__(self)
