@@ -315,6 +315,11 @@ class Tracker:
         self.catch_up()
 
     @property
+    def follows(self) -> bool:
+        """Whether another tracker learns in the place of this one."""
+        return self._leader is not None
+
+    @property
     def hands_in(self) -> bool:
         """Whether batches go to a leader, so that none ends here with a report."""
         return self._leader is not None and not self._is_frozen

@@ -24,6 +24,7 @@ from torch import nn
 from torch.distributions import Categorical, Independent, Normal
 
 import constrained_maxent as cmx
+from constrained_maxent.adapters.horizon import TerminalHorizon
 
 
 @dataclass
@@ -130,13 +131,12 @@ def train(env: gym.vector.VectorEnv, settings: Settings, *, log_every: int = 100
     if tracker.pairing != "previous":
         raise ValueError("Rewards have to be live: make the environment with pairing='previous'.")
     tracker.announce(timesteps=settings.total_timesteps)
+    env = TerminalHorizon(env)  # which a finite discounted problem ends with: nothing to bootstrap from
     torch.manual_seed(settings.seed)
     agent = Agent(env.single_observation_space, env.single_action_space, settings.hidden_sizes)
     optimizer = torch.optim.Adam(agent.parameters(), lr=settings.learning_rate, eps=1e-5)
     decay = settings.final_learning_rate / settings.learning_rate
 
-    weighting = tracker.weighting
-    length = np.zeros(env.num_envs, dtype=int)  # of the episodes under way
     batches: list[Mapping[str, Any]] = []
     observations, _ = env.reset(seed=settings.seed)
     while tracker.timesteps < settings.total_timesteps:
@@ -150,10 +150,6 @@ def train(env: gym.vector.VectorEnv, settings: Settings, *, log_every: int = 100
                 log_probs = policy.log_prob(actions)
             observations, rewards, terminated, truncated, infos = env.step(agent.to_env(actions))
             batch, done, after = infos.get("batch"), terminated | truncated, observations
-            length += 1
-            if weighting.discount < 1.0:  # such a problem ends at its horizon; at other limits it would go on
-                terminated = terminated | (length == weighting.horizon)
-            length[done] = -1 if mode is AutoresetMode.NEXT_STEP else 0  # where the next call takes no step
             if done.any() and mode is AutoresetMode.SAME_STEP:
                 after = np.array([infos["final_obs"][i] if done[i] else observations[i] for i in range(len(done))])
             elif done.any() and mode is AutoresetMode.DISABLED:

@@ -55,7 +55,7 @@ class SafeCartpole(DmControlEnv):
     >>> observation, info = env.reset(options={"qpos": [1.5, np.pi], "qvel": [0.0, 0.0]})
     >>> observation, reward, terminated, truncated, info = env.step(np.array([1.0], dtype=np.float32))
     >>> info["cost"], info["margin"]
-    (0.5, 0.5)
+    (np.float64(0.5), np.float64(0.5))
     """
 
     def __init__(

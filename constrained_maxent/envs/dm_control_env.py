@@ -136,7 +136,7 @@ class DmControlEnv(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
         control = checked_controls(action, self.action_space.shape or ())
         costs = self._cost(self._states(), control[None])
         costs = costs if isinstance(costs, Mapping) else {"cost": costs}
-        info: dict[str, Any] = {name: float(np.asarray(values)[0]) for name, values in costs.items()}
+        info: dict[str, Any] = {name: np.float64(np.asarray(values)[0]) for name, values in costs.items()}
         self._elapsed += 1
         try:
             self.task.before_step(control, self.physics)
@@ -154,7 +154,7 @@ class DmControlEnv(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
         self._running = not truncated
         if self.render_mode == "human":
             self.render()
-        return observation, reward, False, truncated, info | {"state": state, "physics_error": failed}
+        return observation, reward, False, truncated, info | {"state": state, "physics_error": np.bool_(failed)}
 
     def render(self) -> RenderFrame | list[RenderFrame] | None:
         """Draw the model: uint8 (height, width, 3) (``"rgb_array"``), or into a window (``"human"``)."""

@@ -78,9 +78,9 @@ class SafeFrozenLake(toy_text.FrozenLakeEnv):
     >>> env.reset(seed=0)
     (0, {})
     >>> env.step(RIGHT)
-    (1, 0.0, False, False, {'cost': -0.001})
+    (1, 0.0, False, False, {'cost': np.float64(-0.001)})
     >>> env.step(RIGHT)
-    (2, 1.0, True, False, {'cost': 50.0})
+    (2, 1.0, True, False, {'cost': np.float64(50.0)})
     """
 
     desc: NDArray[np.bytes_]  # type: ignore[assignment]  # the base class declares what its constructor takes
@@ -114,7 +114,7 @@ class SafeFrozenLake(toy_text.FrozenLakeEnv):
         self.tables = self._tables(hole_cost, base_cost)
         # Indexing a list costs a fraction of indexing an array.
         self._successors = self.tables.successors.tolist()
-        self._costs = self.tables.costs.tolist()
+        self._costs = list(self.tables.costs)  # NumPy's scalars, as collators of infos want them
         self._rewards = self.tables.rewards.tolist()
         self._terminal = self.tables.terminal.tolist()
         self._starts = self.tables.starts.tolist()

@@ -102,7 +102,8 @@ class _Watch:
         require(key in info, f"info[{key!r}] must be there on every step")
         value = info[key]
         if not self.is_vector:
-            require(isinstance(value, kind), f"info[{key!r}] must be a {kind.__name__}, got {value!r}")
+            kinds = (kind, np.bool_) if kind is bool else kind  # a float of NumPy's is a float, a truth value no bool
+            require(isinstance(value, kinds), f"info[{key!r}] must be a {kind.__name__}, got {value!r}")
         entry = np.atleast_1d(value)
         require(
             entry.shape == (self.num_envs,) and entry.dtype == np.dtype(kind),

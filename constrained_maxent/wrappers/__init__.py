@@ -13,6 +13,7 @@ from constrained_maxent.wrappers.declarations import (
 )
 from constrained_maxent.wrappers.float_info import FloatInfo
 from constrained_maxent.wrappers.stack import constrain
+from constrained_maxent.wrappers.steady_info import SteadyInfo
 from constrained_maxent.wrappers.track_occupancy import TrackOccupancy
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "ImitationConstraint",
     "Objective",
     "PseudoReward",
+    "SteadyInfo",
     "TrackOccupancy",
     "constrain",
     "find_tracker",

@@ -50,8 +50,8 @@ class BooleanCosts(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, reported = five(self.env.step(action))
         info = copied_info(reported)
-        violated = {name: float(not held) for name, held in satisfied(info, self._key).items()}
-        costs = named_costs(info, violated, sum(violated.values()), self._cost)
+        violated = {name: np.float64(not held) for name, held in satisfied(info, self._key).items()}
+        costs = named_costs(info, violated, sum(violated.values(), np.float64(0.0)), self._cost)
         return observation, reward, terminated, truncated, info | costs
 
 

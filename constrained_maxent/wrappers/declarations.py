@@ -7,6 +7,7 @@ from importlib import import_module
 from operator import attrgetter
 from typing import Any, Literal, SupportsFloat, get_args
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from constrained_maxent.errors import DuplicateName, InvalidSetting
@@ -262,11 +263,17 @@ class PseudoReward(DeclaresReward, ScalarLayer):
         DuplicateName: there is a ``PseudoReward`` already, as ``constrain`` puts one.
     """
 
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        observation, info = self.env.reset(seed=seed, options=options)
+        info = with_pseudo_reward(info)
+        info["original_reward"] = np.float64(0.0)
+        return observation, info
+
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         scale = self.tracker.reward_scale  # before the step, which may end the batch that it belongs to
         observation, reward, terminated, truncated, info = self.env.step(action)
         info = with_pseudo_reward(info)
-        info["original_reward"] = reward
+        info["original_reward"] = np.float64(reward)
         return observation, info["pseudo_reward"] / scale, terminated, truncated, info
 
 

@@ -47,7 +47,7 @@ def _as_floats(info: Mapping[str, Any]) -> dict[str, Any]:
 def _as_float(value: Any) -> Any:
     if isinstance(value, (int, float, np.integer, np.floating, np.bool_)):
         try:
-            return float(value)
+            return np.float64(value)
         except OverflowError:  # a whole number beyond all floats
             return value
     if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":

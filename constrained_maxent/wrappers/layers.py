@@ -74,6 +74,11 @@ class VectorLayer(gym.vector.VectorWrapper, RecordConstructorArgs):  # in Gymnas
         require_vector(env, type(self).__name__)
         gym.vector.VectorWrapper.__init__(self, env)
 
+    @property
+    def autoreset_mode(self) -> Any:
+        """What ``metadata`` says: Gymnasium's vector environments have both, and TorchRL asks for the attribute."""
+        return self.metadata["autoreset_mode"]
+
 
 class Declaring:
     """What is declared to the tracker below; mixed into either kind of layer."""

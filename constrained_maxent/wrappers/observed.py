@@ -100,6 +100,8 @@ def observed_cost(
         cost = reward
     else:
         cost = source(own(observation), own(action), own(next_observation))
+    if type(cost) is np.float64:
+        cost = float(cost)
     if type(cost) is float and -LARGEST <= cost <= LARGEST:
         return cost
     if isinstance(source, str):

@@ -10,6 +10,9 @@ from typing import Any, SupportsFloat
 import gymnasium as gym
 import numpy as np
 from gymnasium.error import ResetNeeded
+from numpy import False_ as FALSE
+from numpy import True_ as TRUE
+from numpy import float64
 
 from constrained_maxent.errors import InvalidData
 from constrained_maxent.records import Report
@@ -100,7 +103,7 @@ class TrackOccupancy(Tracking, ScalarLayer):
         """Reset the environment. An unfinished episode counts as truncated, unless ``options`` asks for a new batch."""
         tracker = self.tracker
         if not self._calls:
-            require_one_estimate()
+            require_one_estimate(is_vector=False)
         self._seal()
         if not self._observations or self._generation != tracker.generation:
             self._generation = tracker.generation
@@ -144,7 +147,7 @@ class TrackOccupancy(Tracking, ScalarLayer):
             raise explained(error)  # noqa: B904  # it is the same one, or has it as its cause
         if done and info.get(VOID):
             self._drop_fragment()
-            info["pseudo_reward_ready"] = False
+            info["pseudo_reward_ready"] = FALSE
         elif done:
             self._end_trajectory(is_terminal, is_cut)
             self._lengths_seen.ended(0, self._time, "terminated" if is_terminal else "truncated")
@@ -215,12 +218,13 @@ class TrackOccupancy(Tracking, ScalarLayer):
         self._add_rewards(info, parts, is_ready=tracker.live_is_ready)
 
     def _add_rewards(self, info: dict[str, Any], parts: Mapping[str, float], *, is_ready: bool) -> None:
+        # Collators of other libraries ask the values of info for their dtype: NumPy's scalars have one.
         total = 0.0
         for name, part in parts.items():
             total += part
-            info[f"pseudo_reward_{name}"] = part
-        info["pseudo_reward"] = total
-        info["pseudo_reward_ready"] = is_ready
+            info[f"pseudo_reward_{name}"] = float64(part)
+        info["pseudo_reward"] = float64(total)
+        info["pseudo_reward_ready"] = TRUE if is_ready else FALSE
 
     def _parts(self, row: Any, action_row: Any, observed: Mapping[str, float], log_probs: Any) -> dict[str, float]:
         """The live pseudo-reward by parts. Raises InvalidData: observation or action is outside its space."""

@@ -124,7 +124,7 @@ class TestCost:
         info = env.step(PUSH)[4]
         assert info["cost"] == pytest.approx(cost, abs=1e-12)
         assert info["margin"] == pytest.approx(margin, abs=1e-12)
-        assert type(info["cost"]) is type(info["margin"]) is float
+        assert type(info["cost"]) is type(info["margin"]) is np.float64
 
     def test_of_the_state_in_which_the_action_was_taken(self):
         env = SafeCartpole(slider_limit=0.5)
@@ -180,14 +180,14 @@ class TestPhysicsErrors:
         observation, info = env.reset(options=at(2.25, 1.0, angular_velocity=1e11))
         after, reward, terminated, truncated, report = env.step(PUSH)
         assert (reward, terminated, truncated) == (0.0, False, True)
-        assert report["physics_error"] is True
+        assert report["physics_error"] is np.True_
         assert report["cost"] == 0.25
         assert after.tolist() == observation.tolist()
         assert report["state"].tolist() == info["state"].tolist()
         with pytest.raises(ResetNeeded):
             env.step(PUSH)
         env.reset(seed=0)
-        assert env.step(PUSH)[4]["physics_error"] is False
+        assert env.step(PUSH)[4]["physics_error"] is np.False_
 
     @pytest.mark.parametrize("action", [[math.nan], [math.inf]])
     def test_actions_that_are_no_numbers_change_nothing(self, action):

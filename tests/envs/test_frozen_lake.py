@@ -81,7 +81,7 @@ class TestDynamics:
             float,
             bool,
             bool,
-            float,
+            np.float64,
         ]
 
     def test_horizon_truncates(self):

@@ -26,7 +26,7 @@ def reporting(scripted, reports=REPORTS):
 def test_violations_cost_one_each(scripted):
     infos = scripted.run(BooleanCosts(reporting(scripted)), [0, 0, 0])
     assert [(i["cost_speed"], i["cost_range"], i["cost"]) for i in infos] == COSTS
-    assert all(type(info[key]) is float for info in infos for key in ("cost_speed", "cost"))
+    assert all(type(info[key]) is np.float64 for info in infos for key in ("cost_speed", "cost"))
 
 
 def test_they_are_costs_to_the_constraints(scripted):

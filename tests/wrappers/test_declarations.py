@@ -29,6 +29,7 @@ from constrained_maxent.wrappers import (
     ImitationConstraint,
     Objective,
     PseudoReward,
+    SteadyInfo,
     TrackOccupancy,
     find_tracker,
     vector,
@@ -49,6 +50,7 @@ def total(occupancy):
 # The first three need no tracker below them. One of each, with no argument at its default unless it says so.
 EXAMPLES = {
     FloatInfo: {},
+    SteadyInfo: {"keys": ["wind"]},
     BooleanCosts: {"key": "safe", "cost": "violations"},
     TrackOccupancy: {
         "estimator": Counts(memory=0.25),
@@ -156,7 +158,7 @@ class TestRecords:
 
 
 class TestOrder:
-    @pytest.mark.parametrize("kind", list(EXAMPLES)[3:], ids=lambda kind: kind.__name__)
+    @pytest.mark.parametrize("kind", list(EXAMPLES)[4:], ids=lambda kind: kind.__name__)
     def test_the_tracker_comes_first(self, kind):
         with pytest.raises(MissingTracker, match="TrackOccupancy"):
             kind(gym.make("FrozenLake-v1"), **EXAMPLES[kind])
@@ -175,7 +177,7 @@ class TestOrder:
         assert find_tracker(EntropyObjective(outer)) is outer.tracker
         assert inner.tracker.problem.objective is None
 
-    @pytest.mark.parametrize("kind", list(EXAMPLES)[3:-1], ids=lambda kind: kind.__name__)
+    @pytest.mark.parametrize("kind", list(EXAMPLES)[4:-1], ids=lambda kind: kind.__name__)
     def test_declarations_come_before_the_first_reset(self, kind):
         env = tracked()
         env.reset()

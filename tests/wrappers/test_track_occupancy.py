@@ -122,7 +122,7 @@ class TestSame:
         assert infos[5]["pseudo_reward_objective"] == pytest.approx(slope_reward(1.25))
         assert infos[5]["pseudo_reward_cost"] == pytest.approx(-2.0)
         assert infos[6]["pseudo_reward"] == pytest.approx(-log(SIGMA) - 4.0)
-        assert all(type(info["pseudo_reward"]) is float for info in infos)
+        assert all(type(info["pseudo_reward"]) is np.float64 for info in infos)
 
     def test_iterations_count_batches(self, two, scripted):
         reports = [i["batch"] for i in scripted.run(stack(two), ACTIONS * 3) if "batch" in i]
@@ -766,7 +766,7 @@ class TestContinuous:
         assert report["pseudo_rewards"][0] == pytest.approx([slope_reward(1.5), slope_reward(1.5), slope_reward(0.25)])
         live = scripted.run(env, [0])[0]
         assert live["pseudo_reward"] == pytest.approx(slope_reward(1.5))
-        assert type(live["pseudo_reward"]) is float
+        assert type(live["pseudo_reward"]) is np.float64
 
     @pytest.mark.parametrize("value", [NAN, INF])
     @pytest.mark.parametrize("position", [1, 2])

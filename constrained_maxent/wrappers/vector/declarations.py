@@ -44,6 +44,13 @@ class ImitationConstraint(DeclaresImitation, VectorLayer):
 class PseudoReward(DeclaresReward, VectorLayer):
     """rewards := ``infos["pseudo_reward"]``; see the scalar :class:`~constrained_maxent.wrappers.PseudoReward`."""
 
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        observations, infos = self.env.reset(seed=seed, options=options)
+        infos = with_pseudo_reward(infos)
+        infos["original_reward"] = np.zeros(self.num_envs)
+        infos["_original_reward"] = infos["_pseudo_reward"]
+        return observations, infos
+
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         scale = self.tracker.reward_scale  # before the step, which may end the batch that it belongs to
         observations, rewards, terminated, truncated, infos = self.env.step(actions)

@@ -20,6 +20,7 @@ from constrained_maxent.tracker import NEW_BATCH, cost_column
 from constrained_maxent.types import Batch, FloatArray
 from constrained_maxent.wrappers.layers import VOID, Tracking, VectorLayer
 from constrained_maxent.wrappers.observed import observed_cost, reported_costs, require_usable, states_of
+from constrained_maxent.wrappers.one_estimate import require_one_estimate
 from constrained_maxent.wrappers.replies import checked_reset, copied_info, explained, five, flags, rewards_of
 from constrained_maxent.wrappers.vector.autoreset import Autoreset
 from constrained_maxent.wrappers.vector.recorder import Columns, VectorRecorder, join
@@ -70,6 +71,8 @@ class TrackOccupancy(Tracking, VectorLayer):
 
         Unfinished episodes count as truncated, unless ``options`` asks for a new batch.
         """
+        if not self.tracker.follows and self._rows is None:
+            require_one_estimate(is_vector=True)
         self._seal()
         options = dict(options or {})
         new_batch = bool(options.pop(NEW_BATCH, False))
