@@ -11,8 +11,9 @@ from constrained_maxent.functionals.entropy import Over
 from constrained_maxent.occupancy import Scale
 from constrained_maxent.penalties import AdaptiveLagrangian, Penalty, Quadratic, QuadraticContinuation
 from constrained_maxent.schedules import Geometric
+from constrained_maxent.tracker import Pairing
 
-PresetName = Literal["default", "paper"]
+PresetName = Literal["default", "paper", "ppo"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +25,11 @@ class Preset:
         steps_per_batch: size of a batch where the episodes would be fewer than the copies, or have no end.
         over, smoothing: of the entropy; σ is in units of λ̂.
         estimator: plain data that describes it.
+        pairing: which estimate goes with which reward.
+        normalize_reward: whether the reward that agents get is divided by a running scale.
         limit: of the task's constraint; ``None`` for a task that has one only where a limit is given.
-        agent: hyperparameters of ``PGP`` by name: what the stack suggests.
+        agent: hyperparameters by their names in ``PGPSettings``: what the stack suggests to ``PGP``, and by adapters to
+            others.
     """
 
     iterations: int
@@ -37,6 +41,8 @@ class Preset:
     over: Over = "state-action"
     smoothing: float
     estimator: Mapping[str, Any]
+    pairing: Pairing = "same"
+    normalize_reward: bool = False
     limit: float | None = 0.0
     penalty: Penalty
     agent: Mapping[str, Any] = field(default_factory=dict)
@@ -117,6 +123,34 @@ PRESETS: Mapping[str, Mapping[PresetName, Preset]] = {
             smoothing=1e-6,
             estimator={"kind": "Counts"},
             penalty=Quadratic(0.005),
+        ),
+        # A thousand batches: price and memory move no faster than the agent learns. Whole returns, as a critic lags
+        # behind rewards that change; and many small steps up to a largest divergence, so that one rate serves a table
+        # (``hidden_sizes=()``) as well as networks, which a step of the same size changes far more.
+        "ppo": Preset(
+            iterations=1000,
+            num_envs=16,
+            episodes_per_batch=16,
+            discount=0.99,
+            scale="truncated",
+            smoothing=1e-5,
+            estimator={"kind": "Counts", "memory": Geometric(0.7, 0.97)},
+            penalty=QuadraticContinuation(0.1, 1.0),
+            pairing="previous",
+            normalize_reward=True,
+            agent={
+                "optimizer": "adam",
+                "baseline": "critic",
+                "learning_rate": 0.006,
+                "final_learning_rate": 1e-5,
+                "gae_lambda": 1.0,
+                "epochs": 20,
+                "minibatch_size": 0,
+                "clip_range": 0.2,
+                "max_divergence": 0.003,
+                "max_gradient_norm": 10.0,
+                "hidden_sizes": [64, 64],
+            },
         ),
     },
     "SafeCartpole-PGP-v0": {
