@@ -5,6 +5,7 @@ OLDEST_GYMNASIUM := 1.2.2
 TORCH := 2.13.0
 SEQUENCES ?= 10000
 
+comma := ,
 VENV := .venv
 VENV_OLDEST := .venv-oldest
 BIN := $(VENV)/bin
@@ -15,11 +16,11 @@ BIN := $(VENV)/bin
 help:
 	@echo 'make demo         train PGP on the grid; write a figure and a summary to runs/demo'
 	@echo 'make test         run the whole test suite'
-	@echo 'make test-oldest  run it against gymnasium $(OLDEST_GYMNASIUM), the oldest that is supported'
+	@echo 'make test-oldest  run it against gymnasium $(OLDEST_GYMNASIUM), the oldest that is supported, with Ray, Tianshou, skrl, TorchRL'
 	@echo 'make fuzz         try $(SEQUENCES) random sequences of operations, each against a count by hand'
 	@echo 'make lint         check format, style, types and the direction of imports'
 	@echo 'make benchmarks   measure the overhead of the wrappers and the speed of engines and oracle'
-	@echo 'make constraints  resolve the dependencies anew and write constraints.txt'
+	@echo 'make constraints  resolve the dependencies anew and write constraints.txt, constraints-oldest.txt'
 	@echo 'make clean        remove the virtual environments, caches and builds; keep runs/'
 	@echo
 	@echo 'Another interpreter: make PYTHON=python3.12 test'
@@ -87,9 +88,8 @@ $(check_python)
 	echo 'Creating $(@D)'; rm -f $@; '$(PYTHON)' -m venv --clear $(@D) || exit 1; \
 fi
 @rm -f $@
-$(1)
 @echo 'Installing the pinned packages into $(@D); this takes a minute or two'
-@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(2) --editable '.[dev]' || { \
+@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(1) --editable '.[$(2)]' || { \
 	echo 'The packages could not be installed: see the message of pip above. Then run the same command again.' >&2; \
 	exit 1; \
 }
@@ -97,10 +97,10 @@ $(1)
 endef
 
 $(VENV)/.complete: pyproject.toml constraints.txt
-	$(call set_up,,constraints.txt)
+	$(call set_up,constraints.txt,dev)
 
-$(VENV_OLDEST)/.complete: pyproject.toml constraints.txt
-	$(call set_up,@sed 's/^gymnasium==.*/gymnasium==$(OLDEST_GYMNASIUM)/' constraints.txt > $(@D)/constraints.txt,$(@D)/constraints.txt)
+$(VENV_OLDEST)/.complete: pyproject.toml constraints-oldest.txt
+	$(call set_up,constraints-oldest.txt,dev$(comma)ray$(comma)third-party)
 
 # The pins hold for Python 3.11 on Linux. What torch needs only for CUDA is left out, and so is its "+cpu": either
 # build satisfies the pin.
@@ -108,21 +108,27 @@ constraints:
 	$(check_python)
 	@set -eu; work=$$(mktemp -d); trap 'rm -rf "$$work"' EXIT; \
 	'$(PYTHON)' -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { \
-		echo "constraints.txt is made with Python 3.11: make PYTHON=python3.11 constraints" >&2; exit 1; }; \
+		echo "the pins are made with Python 3.11: make PYTHON=python3.11 constraints" >&2; exit 1; }; \
 	'$(PYTHON)' -m venv "$$work/venv"; \
 	"$$work/venv/bin/pip" install --quiet --disable-pip-version-check pip-tools; \
-	echo 'torch==$(TORCH)' > "$$work/torch.txt"; \
-	"$$work/venv/bin/pip-compile" --quiet --upgrade --no-header --no-annotate --no-emit-index-url \
-		--no-emit-find-links --no-emit-trusted-host --no-emit-options --strip-extras --allow-unsafe \
-		--extra dev --extra studies --extra sb3 --constraint "$$work/torch.txt" \
-		--output-file "$$work/resolved.txt" pyproject.toml; \
-	{ \
-		echo '# Pinned versions of all dependencies, extras included, for Python 3.11 on Linux.'; \
-		echo '# Regenerate with: make constraints'; \
-		sed -E -e 's/^(torch==[^+]*)\+.*/\1/' "$$work/resolved.txt" | grep -E '^[a-z0-9]' | grep -Ev '^(nvidia|cuda|triton)' | sort; \
-	} > "$$work/constraints.txt"; \
-	cp "$$work/constraints.txt" constraints.txt; \
-	echo 'constraints.txt is written'
+	echo 'torch==$(TORCH)' > "$$work/newest.txt"; \
+	printf 'torch==%s\ngymnasium==%s\n' '$(TORCH)' '$(OLDEST_GYMNASIUM)' > "$$work/oldest.txt"; \
+	resolve() { \
+		"$$work/venv/bin/pip-compile" --quiet --upgrade --no-header --no-annotate --no-emit-index-url \
+			--no-emit-find-links --no-emit-trusted-host --no-emit-options --strip-extras --allow-unsafe \
+			--extra dev --extra studies --extra sb3 $$4 --constraint "$$work/$$1.txt" \
+			--output-file "$$work/$$1.resolved" pyproject.toml; \
+		{ \
+			echo "# Pinned versions of $$3, for Python 3.11 on Linux."; \
+			echo '# Regenerate with: make constraints'; \
+			sed -E -e 's/^(torch==[^+]*)\+.*/\1/' "$$work/$$1.resolved" | grep -E '^[a-z0-9]' | grep -Ev '^(nvidia|cuda|triton)' | sort; \
+		} > "$$work/$$2"; \
+		cp "$$work/$$2" "$$2"; \
+		echo "$$2 is written"; \
+	}; \
+	resolve newest constraints.txt 'all dependencies, of what make test needs' ''; \
+	resolve oldest constraints-oldest.txt 'the same beside the oldest Gymnasium, with Ray and other third parties' \
+		'--extra ray --extra third-party'
 
 clean:
 	rm -rf $(VENV) $(VENV_OLDEST) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .grimp_cache

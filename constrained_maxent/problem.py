@@ -242,6 +242,11 @@ class Problem:
         return self._with_functionals(functionals)
 
     @property
+    def sees_samples(self) -> bool:
+        """Whether a derivative looks at the samples of λ̂, where that is a density."""
+        return any(functional.sees_samples for functional in self._functionals().values())
+
+    @property
     def cell_sizes(self) -> dict[str, tuple[float, ...]]:
         """Sizes of the cells whose entropies functionals are, by name, where λ is a density and they are known."""
         sizes = {name: functional.cell_sizes for name, functional in self._functionals().items()}

@@ -1,13 +1,16 @@
-"""What batches ended with, and how far constraints were broken on the way: what a tracker tells of itself."""
+"""What a tracker tells: what batches ended with, how far constraints were broken, and what it hands to a leader."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, Self
 
-from constrained_maxent.types import FloatArray
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained_maxent.types import Batch, FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,3 +87,67 @@ class Violations:
             worst_iteration=iteration if is_worst else self.worst_iteration,
             steps=self.steps + (steps if violation > 0.0 else 0),
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fragment:
+    """The share of a batch that one tracker hands to the one that it follows, in as few bytes as will do.
+
+    Attributes:
+        columns: of the batch by name, as ``Batch`` takes them, but for the weights, which follow from the times.
+        narrowed: those that were int64 and are of the smallest type that holds their numbers.
+        sub_environments, started_ago: as in :class:`Report`, of the follower's own copies.
+        timesteps: calls of ``step`` times the number of copies since the fragment before.
+        version: of the λ̂ that gave the rewards meanwhile.
+        follower: number of the tracker that hands it in.
+    """
+
+    columns: Mapping[str, Any]
+    narrowed: frozenset[str]
+    sub_environments: list[int]
+    started_ago: list[int]
+    timesteps: int
+    version: int
+    follower: int
+
+    @classmethod
+    def of(cls, batch: Batch, **rest: Any) -> Self:
+        """The fragment of a batch; ``rest`` are the attributes that it does not know."""
+        columns = {name: getattr(batch, name) for name in batch.__dataclass_fields__}
+        del columns["weights"], columns["episodes"]
+        columns = {name: column for name, column in columns.items() if column is not None}
+        wide = {name: column for name, column in columns.items() if getattr(column, "dtype", None) == np.int64}
+        return cls(
+            columns=columns | {name: _narrowed(column) for name, column in wide.items()},
+            narrowed=frozenset(wide),
+            **rest,
+        )
+
+    def __len__(self) -> int:
+        """Number of trajectories."""
+        return len(self.started_ago)
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps of all trajectories."""
+        return len(self.columns["observations"])
+
+    def column(self, name: str) -> NDArray[Any]:
+        """A column as the batch had it."""
+        column: NDArray[Any] = self.columns[name]
+        return column.astype(np.int64) if name in self.narrowed else column
+
+
+def _narrowed(column: NDArray[np.int64]) -> NDArray[Any]:
+    ends = np.min_scalar_type(column.min()), np.min_scalar_type(column.max())
+    return column.astype(np.promote_types(*ends))
+
+
+class Leads(Protocol):
+    """Whom trackers follow, in this process or another: the rewards of many, of one λ̂."""
+
+    def hand_in(self, fragment: Fragment, /) -> None:
+        """Take a share of a batch."""
+
+    def newest(self, version: int, /) -> tuple[int, Mapping[str, Any]] | None:
+        """``Tracker.live_state`` with its version; ``None`` if that is the one given. Versions begin at 0."""

@@ -57,10 +57,13 @@ class RewardScale:
         before, self._under_way = self._under_way, {}
         parts = []
         for i, (part, where) in enumerate(zip(batch.split(rewards), sub_environments, strict=True)):
-            begun = before.get(where, 0.0) if batch.starts[i] > 0 else 0.0
+            # An episode may be cut more than once within a batch.
+            begun = self._under_way.get(where, before.get(where, 0.0)) if batch.starts[i] > 0 else 0.0
             returns, _ = lfilter([1.0], [1.0, -self.discount], part, zi=[self.discount * begun])
             if not (batch.terminated[i] or batch.truncated[i]):
                 self._under_way[where] = float(returns[-1])
+            else:
+                self._under_way.pop(where, None)
             parts.append(returns)
         return np.concatenate(parts)
 

@@ -7,6 +7,7 @@ pseudo-rewards of the penalized problem, and lets penalties follow. It knows no 
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -32,7 +33,7 @@ from constrained_maxent.occupancy.episode_count import EpisodeCount
 from constrained_maxent.occupancy.weighting import Weighting
 from constrained_maxent.penalties import Penalty
 from constrained_maxent.problem import Constraint, Problem, ProblemValue, RewardFunction
-from constrained_maxent.records import Report, Violations
+from constrained_maxent.records import Fragment, Leads, Report, Violations
 from constrained_maxent.reward_scale import RewardScale
 from constrained_maxent.schedules import Geometric, Plan
 from constrained_maxent.types import Batch, FloatArray, Measure, Points, as_array, require_finite
@@ -58,8 +59,8 @@ class Tracker:
         estimator: bound to the spaces, and not fitted yet.
         weighting: discount weights and scale.
         pairing: see :data:`Pairing`.
-        whole_episodes: whether batches are of whole episodes, and not of fragments.
-        steps_per_batch: steps of a full batch; ``None`` where nobody knows.
+        episodes_per_batch: size of a batch in whole episodes, or
+        steps_per_batch: in steps [steps], of fragments of episodes.
         staggered: whether the first episode of each copy is cut short, so that the copies are out of step.
         policy_log_prob: log π(a|s) of the policy that acts where no agent says it by ``acting``, for estimates
             λ̂(s,a) = d̂(s)·π(a|s); ``None`` where unknown.
@@ -87,7 +88,7 @@ class Tracker:
         weighting: Weighting,
         *,
         pairing: Pairing,
-        whole_episodes: bool = True,
+        episodes_per_batch: int | None = None,
         steps_per_batch: int | None = None,
         staggered: bool = False,
         policy_log_prob: LogProb | None = None,
@@ -98,7 +99,7 @@ class Tracker:
         self.estimator = estimator
         self.weighting = weighting
         self.pairing = pairing
-        self.whole_episodes = whole_episodes
+        self.episodes_per_batch = episodes_per_batch
         self.steps_per_batch = steps_per_batch
         self.suggestions = dict(suggestions or {})
         self.episode_count = EpisodeCount(weighting, staggered=staggered)
@@ -125,6 +126,10 @@ class Tracker:
         self._has_looked_for_schedules = False
         self._density_watch = DensityWatch()
         self._reward_scale: RewardScale | None = None
+        self._leader: Leads | None = None
+        self._number = 0  # among those who follow it
+        self._version = -1  # of what the leader told last
+        self._timesteps_told = 0  # of those in ``timesteps``
 
     # Declarations, by the wrappers above.
 
@@ -205,6 +210,18 @@ class Tracker:
     # The agent's side.
 
     @property
+    def whole_episodes(self) -> bool:
+        """Whether batches are of whole episodes, and not of fragments."""
+        return self.steps_per_batch is None
+
+    @property
+    def steps_of_full_batch(self) -> int | None:
+        """Steps of a batch whose episodes all last the whole horizon; ``None`` where episodes have no last step."""
+        if self.episodes_per_batch is None or self.weighting.horizon is None:
+            return self.steps_per_batch
+        return self.episodes_per_batch * self.weighting.horizon
+
+    @property
     def takes_log_prob(self) -> bool:
         """Whether λ̂ is a density that log π of the policy that acts makes one of states and actions."""
         return self.estimator.table_shape() is None
@@ -236,14 +253,21 @@ class Tracker:
             self._log_prob, self._is_acting = before, False
 
     @contextmanager
-    def frozen(self) -> Iterator[None]:
+    def frozen(self, *, n_episodes: int | None = None) -> Iterator[None]:
         """Within it batches are scored and reported, but nothing is learnt from them: λ̂, multipliers and counts stay.
 
         The batch under way is forgotten, at the beginning and at the end, so that the environment has to be reset
         after it.
+
+        Args:
+            n_episodes: within it batches are of so many whole episodes; by default as in training.
         """
-        kept = {name: getattr(self, name) for name in ("iteration", "timesteps", "last_batch", "last_report")}
+        names = ["iteration", "timesteps", "last_batch", "last_report", "episodes_per_batch", "steps_per_batch"]
+        names += ["_version", "_timesteps_told"]
+        kept = {name: getattr(self, name) for name in names}
         was_frozen, self._is_frozen = self._is_frozen, True
+        if n_episodes is not None:
+            self.episodes_per_batch, self.steps_per_batch = n_episodes, None
         self._forget_steps()
         try:
             yield
@@ -257,6 +281,106 @@ class Tracker:
         self.generation += 1
         if self._reward_scale is not None:
             self._reward_scale.forget_episodes()
+        self.restart_batch()
+
+    # One λ̂ over many trackers, in processes of their own for example.
+
+    def follow(self, leader: Leads, *, number: int = 0, followers: int = 1) -> None:
+        """Learn nothing from now on: hand batches to a leader, and take λ̂, multipliers and counts from it.
+
+        A batch here is a share of the leader's, and no report comes of it: ``info`` has no ``batch``. Rewards stay as
+        they are until ``catch_up``.
+
+        Args:
+            leader: for example an ``adapters.leader.Leader``.
+            number: of this follower, by which the shares of a batch are ordered.
+            followers: how many there are.
+
+        Raises:
+            InvalidSetting: a pairing that gives rewards to the very batch that λ̂ is fitted to.
+        """
+        if self.pairing != "previous":
+            raise InvalidSetting(
+                f"pairing={self.pairing!r} needs λ̂ of the batch whose rewards it gives, and a tracker that follows "
+                "another learns that later: take pairing='previous'."
+            )
+        if self._leader is None:
+            share = {name: getattr(self, name) for name in ("episodes_per_batch", "steps_per_batch")}
+            for name, size in share.items():
+                setattr(self, name, None if size is None else math.ceil(size / followers))
+        self._leader, self._number, self._version = leader, number, -1
+        self._forget_steps()
+        self.catch_up()
+
+    @property
+    def hands_in(self) -> bool:
+        """Whether batches go to a leader, so that none ends here with a report."""
+        return self._leader is not None and not self._is_frozen
+
+    def _require_no_leader(self) -> None:
+        if self._leader is not None:
+            raise InvalidSetting(
+                "This tracker follows another, whose plan and state its are: ask the leader, before or after."
+            )
+
+    def catch_up(self) -> None:
+        """Take the newest λ̂, multipliers and counts of the leader, if there are newer ones than those known here.
+
+        An agent calls it where it begins to collect: then one λ̂ gives the rewards of all that it learns from at once.
+        """
+        news = None if self._leader is None else self._leader.newest(self._version)
+        if news is not None:
+            untold = self.timesteps - self._timesteps_told
+            self._version, state = news
+            self.load_live_state(state)
+            self._timesteps_told = self.timesteps
+            self.timesteps += untold
+
+    def _hand_in(self, batch: Batch, sub_environments: list[int], started_ago: list[int]) -> None:
+        assert self._leader is not None
+        untold, self._timesteps_told = self.timesteps - self._timesteps_told, self.timesteps
+        self.restart_batch()
+        self._leader.hand_in(
+            Fragment.of(
+                batch,
+                sub_environments=sub_environments,
+                started_ago=started_ago,
+                timesteps=untold,
+                version=self._version,
+                follower=self._number,
+            )
+        )
+
+    def live_state(self) -> dict[str, Any]:
+        """What gives these live rewards elsewhere, at a batch's end: λ̂, values, multipliers, counts, plan.
+
+        Plain data and arrays, as of ``state_dict``, but of a density without its samples, unless a functional asks for
+        them.
+        """
+        estimator = self.estimator
+        return {
+            "estimator": estimator.state_dict() if self.problem.sees_samples else estimator.live_state(),
+            "value": None if self._value is None else asdict(self._value),
+            "penalties": self._penalty_states(),
+            "settled": self.problem.settled(),
+            "iteration": self.iteration,
+            "timesteps": self.timesteps,
+            "plan": None if self._plan is None else self._plan.state_dict(),
+            "reward_scale": None if self._reward_scale is None else self._reward_scale.state_dict(),
+        }
+
+    def load_live_state(self, state: Mapping[str, Any]) -> None:
+        """Give rewards, from now on, as ``live_state`` says; the steps under way are kept."""
+        self.estimator.load_state_dict(state["estimator"])
+        self.problem.become(self.problem.with_settled(state["settled"], is_begun=False))
+        for name, penalty in state["penalties"].items():
+            constraint = self.problem.constraints[name]
+            self.problem.constraints[name] = replace(constraint, penalty=constraint.penalty.with_state(penalty))
+        self.iteration, self.timesteps = state["iteration"], state["timesteps"]
+        self._plan = Plan.from_state(state["plan"])
+        self._reward_scale = self._scale_of(state["reward_scale"])
+        self._value = None if state["value"] is None else ProblemValue(**state["value"])
+        self.live = None if self._value is None else self.problem.reward_function(self.estimator.measure(), self._value)
         self.restart_batch()
 
     def announce(
@@ -273,8 +397,10 @@ class Tracker:
             replace_plan: whether it goes before what was announced earlier.
 
         Raises:
-            InvalidSetting: not exactly one of the two, or not a whole number of at least 1.
+            InvalidSetting: not exactly one of the two, or not a whole number of at least 1; or this tracker follows
+                another.
         """
+        self._require_no_leader()
         if (iterations is None) == (timesteps is None):
             raise InvalidSetting("Announce one of iterations= and timesteps=.")
         plan = Plan("iterations", iterations) if timesteps is None else Plan("timesteps", timesteps)
@@ -325,19 +451,28 @@ class Tracker:
 
     # Batches.
 
+    def counted(self, batch: Batch) -> Batch:
+        """A batch with the number of episodes that it stands for; fragments count less than whole ones."""
+        return batch if self.whole_episodes else replace(batch, episodes=self.episode_count.of(batch))
+
     def fit_half(self, first_half: Batch) -> None:
         """Pairing ``split``: fit the first half as soon as it is complete, so that the second gets live rewards."""
         self._fit(first_half)
         self._half_is_fitted = self.live_is_ready = True
 
-    def close(self, batch: Batch, *, n_first: int, sub_environments: list[int], started_ago: list[int]) -> Report:
-        """End a batch: fit, evaluate, hand over the rewards, let penalties follow.
+    def close(
+        self, batch: Batch, *, n_first: int, sub_environments: list[int], started_ago: list[int]
+    ) -> Report | None:
+        """End a batch: fit, evaluate, hand over the rewards, let penalties follow; or hand it to the leader: ``None``.
 
         Args:
             batch: the trajectories, in the order in which they started.
             n_first: how many of them are the first half; only pairing ``split`` asks.
             sub_environments, started_ago: for the report.
         """
+        if self.hands_in:
+            self._hand_in(batch, sub_environments, started_ago)
+            return None
         try:
             rewards, ready = self._close(batch, n_first)
             value = self._value if self._value is not None else ProblemValue(None, {}, 0.0)
@@ -463,7 +598,12 @@ class Tracker:
     # Checkpoints.
 
     def state_dict(self) -> dict[str, Any]:
-        """What continues a run at a batch's end: estimate, multipliers, counts, plan. Plain data and arrays."""
+        """What continues a run at a batch's end: estimate, multipliers, counts, plan. Plain data and arrays.
+
+        Raises:
+            InvalidSetting: this tracker follows another; so does ``load_state_dict``.
+        """
+        self._require_no_leader()
         penalties = self._penalty_states()
         return {
             "estimator": self.estimator.state_dict(),
@@ -488,6 +628,7 @@ class Tracker:
         Raises:
             CheckpointMismatch: it belongs to other constraints, spaces or another estimator. Nothing is changed then.
         """
+        self._require_no_leader()
         if list(state["terms"]) != list(self.problem.term_names):
             raise CheckpointMismatch(
                 f"The checkpoint was made with the terms {', '.join(state['terms'])}; this environment has "

@@ -128,7 +128,15 @@ class Collector:
         Args:
             policy: what acts.
             rng: for its samples.
+
+        Raises:
+            InvalidSetting: the tracker follows another, so that no batch ends here.
         """
+        if self.tracker.hands_in:
+            raise InvalidSetting(
+                "This environment's tracker follows another, to which its batches go: there an agent learns from them. "
+                "Collect within tracker.frozen() to evaluate, or from an environment whose tracker follows none."
+            )
         # Log π of the raw actions sampled last: exact at the bounds, where that of squashed ones is not.
         tells = self.tracker.takes_log_prob
         with self.tracker.acting(log_prob=self._latest_log_prob if tells else None):

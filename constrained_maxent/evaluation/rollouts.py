@@ -115,12 +115,13 @@ def evaluate_rollouts(
 ) -> RolloutEvaluation:
     """Roll a policy out on its environment, without learning.
 
-    A vector environment with as many copies as episodes is fastest. Episodes start as the environment says: for a fair
-    sample let them not be staggered.
+    A vector environment with as many copies as episodes is fastest. Where copies start staggered, their first episodes
+    are left out.
 
     Args:
-        env: the wrapped environment; batches of whole episodes. A batch under way is given up, and the environment has
-            to be reset afterwards; estimate, multipliers and counts are what they were before.
+        env: the wrapped environment; where its batches are of steps, whole episodes are rolled out all the same. The
+            batch under way is given up, and it has to be reset afterwards; estimate, multipliers and counts are what
+            they were before.
         agent: whose policy acts, drawing its actions: ``PGP``, or anything that can ``predict``.
         n_episodes: at least so many episodes, in whole batches.
         seed: of environment, draws and intervals, and of the actions of ``PGP``; other agents draw theirs as they do.
@@ -130,21 +131,15 @@ def evaluate_rollouts(
     ``ContradictedDynamics`` says what does not agree.
 
     Raises:
-        InvalidSetting: fewer than one episode, a negative seed, batches of steps, nothing that can predict, or measures
-            where states are not continuous.
+        InvalidSetting: fewer than one episode, a negative seed, batches of steps of episodes that need not end, nothing
+            that can predict, or measures where states are not continuous.
         InvalidData: the measures do not fit the states.
         UnsupportedPolicy: a model of Stable-Baselines3 itself, instead of ``adapters.sb3.as_agent(model)``.
         UnsupportedSpace: an agent for other observations or actions.
     """
     n_episodes, seed = check_count("n_episodes", n_episodes), check_seed("seed", seed)
     tracker = find_tracker(env)
-    if not tracker.whole_episodes:
-        raise InvalidSetting(
-            "Evaluation needs batches of whole episodes: make the environment with episodes_per_batch. "
-            "runs.evaluate does so for the folder of a run."
-        )
-    with tracker.frozen():
-        batch = Batch.from_trajectories(_roll_out(env, tracker, agent, n_episodes, seed))
+    batch = Batch.from_trajectories(_whole_episodes(env, tracker, agent, n_episodes, seed))
     observation_space, action_space = single_spaces(env)
     state_space = observation_space if batch.states is None else STATE_SPACE
     # Memory and buffer would mix in the occupancy of training.
@@ -195,6 +190,24 @@ def _contradiction(env: Environment, agent: Predictor, batch: Batch) -> str | No
     witness.see(batch)
     table = agent.policy_table() if isinstance(agent, HasTable) and agent.is_tabular else None
     return witness.contradiction(table)
+
+
+def _whole_episodes(
+    env: Environment, tracker: Tracker, agent: Predictor, n_episodes: int, seed: int
+) -> list[Trajectory]:
+    is_staggered = tracker.episode_count.is_staggered
+    if tracker.whole_episodes and not is_staggered:
+        with tracker.frozen():
+            return _roll_out(env, tracker, agent, n_episodes, seed)
+    if tracker.weighting.horizon is None and not tracker.whole_episodes:
+        raise InvalidSetting(
+            "Evaluation needs whole episodes, and those of this environment need not end: give it a time limit."
+        )
+    copies = env.num_envs if isinstance(env, gym.vector.VectorEnv) else 1
+    n_staggered = copies if is_staggered else 0
+    with tracker.frozen(n_episodes=n_staggered + max(n_episodes, copies)):
+        # Batches have episodes in the order in which they started: the first ones of the copies come first.
+        return _roll_out(env, tracker, agent, 1, seed)[n_staggered:]
 
 
 def _roll_out(env: Environment, tracker: Tracker, agent: Predictor, n_episodes: int, seed: int) -> list[Trajectory]:

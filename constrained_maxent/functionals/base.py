@@ -66,6 +66,7 @@ class Functional(ABC):
     ``tabulated``       F with tables for what is recorded             exact values of functions of steps
     ``periodic``        the angles of a reference                      a check against those of the estimator
     ``sees_places``     whether it looks at observations               what is stored of pictures
+    ``sees_samples``    whether it looks at samples of λ               what travels through a cluster
     ``resolved``        F with what its first estimate settles         shares of the first batch's spread
     ``rewards_ends``    whether F pays for the end of episodes         a warning
     =================== ============================================== =========================================
@@ -140,6 +141,14 @@ class Functional(ABC):
     @property
     def sees_places(self) -> bool:
         """Whether value or derivative look at ``points.observations``; if none does, pictures need not be stored."""
+        return True
+
+    @property
+    def sees_samples(self) -> bool:
+        """Whether the derivative at given points looks at the samples of a density λ, at ``measure.points``.
+
+        If no functional does, those who only give rewards need not have the samples.
+        """
         return True
 
     def exact(self) -> Functional:
@@ -406,6 +415,10 @@ class Combination(Functional):
     @property
     def sees_places(self) -> bool:
         return any(part.sees_places for _, part in self.parts)
+
+    @property
+    def sees_samples(self) -> bool:
+        return any(part.sees_samples for _, part in self.parts)
 
     def support(self, n_states: int, n_actions: int) -> NDArray[np.bool_]:
         support = super().support(n_states, n_actions)

@@ -109,6 +109,10 @@ class KLDivergence(Smoothed):
     def periodic(self) -> Sequence[int] | None:
         return getattr(self.reference, "periodic", None)
 
+    @property
+    def sees_samples(self) -> bool:
+        return False
+
     def integrand(self, measure: Measure, points: Points) -> FloatArray:
         return self._log_ratio(points)
 

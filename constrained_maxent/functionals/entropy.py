@@ -267,6 +267,10 @@ class Entropy(Smoothed):
         return False
 
     @property
+    def sees_samples(self) -> bool:
+        return False
+
+    @property
     def curvature(self) -> Curvature:
         return "concave"
 

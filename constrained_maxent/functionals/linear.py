@@ -72,6 +72,10 @@ class Linear(Functional):
     def sees_places(self) -> bool:
         return False
 
+    @property
+    def sees_samples(self) -> bool:
+        return False
+
     def integrand(self, measure: Measure, points: Points) -> FloatArray:
         return self.derivative(measure, points)
 

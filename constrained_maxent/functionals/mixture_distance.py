@@ -74,5 +74,9 @@ class MixtureDistance(Functional):
         return False
 
     @property
+    def sees_samples(self) -> bool:
+        return False
+
+    @property
     def curvature(self) -> Curvature:
         return "convex"

@@ -101,6 +101,10 @@ class OccupancyEstimator(ABC):
             InvalidData: the state is of another estimator or other spaces. Nothing is changed then.
         """
 
+    def live_state(self) -> dict[str, Any]:
+        """As much of ``state_dict`` as tells λ̂ at given places: for ``load_state_dict`` of one that need not learn."""
+        return self.state_dict()
+
     def points_of(self, batch: Batch) -> Points:
         """λ̂ at every step of a batch."""
         known = {"states": batch.states, "log_probs": batch.log_probs}

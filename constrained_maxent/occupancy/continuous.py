@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, get_args
 
 import gymnasium as gym
@@ -371,6 +371,16 @@ class ContinuousEstimator(OccupancyEstimator):
             "samples": self._samples.state_dict(),
             "model": self.model(),
         }
+
+    def live_state(self) -> dict[str, Any]:
+        """Without the samples, but for those by which the floor is found; but where nothing else was learnt, all."""
+        state = self.state_dict()
+        if state.get("model"):
+            step = -(-len(self._samples) // _LOOKED_AT)
+            # None has an age: the few are no batch, and nobody remembers them.
+            few = replace(self._samples[::step], ages=np.zeros(len(range(0, len(self._samples), step)), dtype=np.int64))
+            state["samples"] = few.state_dict()
+        return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.require_bound()

@@ -35,7 +35,7 @@ class EpisodeCount:
     """
 
     def __init__(self, weighting: Weighting, *, staggered: bool = False) -> None:
-        self._weighting, self._staggered = weighting, staggered
+        self._weighting, self.is_staggered = weighting, staggered
         # Of each earlier batch, the latest last: its steps, the episodes begun in it, and whether one ended early.
         self._batches: list[tuple[int, int, bool]] = []
 
@@ -70,7 +70,7 @@ class EpisodeCount:
 
     def _entry(self, batch: Batch) -> tuple[int, int, bool]:
         horizon = self._weighting.horizon
-        ended = batch.terminated if self._staggered else batch.terminated | batch.truncated
+        ended = batch.terminated if self.is_staggered else batch.terminated | batch.truncated
         is_early = horizon is not None and bool((ended & (batch.starts + batch.lengths < horizon)).any())
         return batch.n_steps, int(np.count_nonzero(batch.starts == 0)), is_early
 

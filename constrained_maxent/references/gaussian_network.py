@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_ndtr
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedPolicy, UnsupportedSpace
 from constrained_maxent.types import FloatArray, check_seed
@@ -74,7 +75,7 @@ class GaussianNetwork:
     The network is computed in float32, as it was trained, the density in float64. Recorded actions are squashed, and
     float32 rounding puts some on their bounds; they are taken to lie 1e-6 of the half-width inside, see
     :meth:`~constrained_maxent.agents.policies.Squashing.to_reals`. Without squashing, actions are clipped to the box
-    when acting, and the density is that of the Gaussian where they were recorded.
+    when acting, see :func:`log_prob_of_clipped`.
 
     Args:
         trunk: layers before both heads.
@@ -163,10 +164,11 @@ class GaussianNetwork:
         mean, log_std = self._gaussian(observations)
         if np.shape(actions) != mean.shape:
             raise InvalidData(f"The reference has actions of shape {mean.shape[1:]}, got {np.shape(actions)[1:]}.")
-        u = self._squashing.to_reals(actions) if self.is_squashed else np.asarray(actions, dtype=np.float64)
+        if not self.is_squashed:
+            return log_prob_of_clipped(actions, mean, log_std, self.low, self.high)
+        u = self._squashing.to_reals(actions)
         log_prob = -0.5 * ((u - mean) / np.exp(log_std)) ** 2 - log_std - 0.5 * math.log(2.0 * math.pi)
-        if self.is_squashed:
-            log_prob -= self._squashing.log_slope(torch.from_numpy(u)).numpy()
+        log_prob -= self._squashing.log_slope(torch.from_numpy(u)).numpy()
         total: FloatArray = log_prob.sum(axis=1)
         return total
 
@@ -184,6 +186,22 @@ class GaussianNetwork:
         trunk = _through(self.trunk, inputs)
         mean, log_std = (_through(head, trunk).astype(np.float64) for head in (self.mean, self.log_std))
         return mean, np.clip(log_std, *self.log_std_bounds)
+
+
+def log_prob_of_clipped(
+    actions: NDArray[Any], mean: FloatArray, log_std: FloatArray, low: NDArray[Any], high: NDArray[Any]
+) -> FloatArray:
+    """Log π [nats], ``(n,)``, of actions ``(n, n_actions)`` of a Gaussian that is clipped to ``[low, high]``.
+
+    Inside it is a density. A bound has a mass, that of all that lies beyond it, so λ̂ is a density of the coordinates
+    inside and a mass of those on their bounds, and its entropy is that of such a mixture.
+    """
+    u = np.asarray(actions, dtype=np.float64)
+    z = (u - mean) / np.exp(log_std)
+    log_prob = -0.5 * z**2 - log_std - 0.5 * math.log(2.0 * math.pi)
+    log_prob = np.where(u <= low, log_ndtr(z), np.where(u >= high, log_ndtr(-z), log_prob))
+    total: FloatArray = log_prob.sum(axis=1)
+    return total
 
 
 def _through(layers: Sequence[Layer], values: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -24,7 +23,7 @@ from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.occupancy.memory import require_memory
 from constrained_maxent.spaces import kept_rows, single_spaces
 from constrained_maxent.tracker import LogProb, Pairing, Tracker, copies_have_trackers, find_tracker
-from constrained_maxent.types import Batch, check_count
+from constrained_maxent.types import check_count
 from constrained_maxent.wrappers.length_watch import LengthWatch
 from constrained_maxent.wrappers.observed import StateSource, check_source
 
@@ -129,17 +128,14 @@ class Tracking:
         bound = estimator_from_config(config).bind(observations if state is None else STATE_SPACE, actions)
         found = find_horizon(env)
         weighting = Weighting(discount, found if horizon is None else horizon, scale)
-        n_steps = steps_per_batch
-        if episodes_per_batch is not None and weighting.horizon is not None:
-            n_steps = episodes_per_batch * weighting.horizon
         # Copies that are out of step by design have first episodes that are cut short.
         staggered = getattr(env.unwrapped, "_staggered_starts", False) is True
         self.tracker = Tracker(
             bound,
             weighting,
             pairing=pairing,
-            whole_episodes=steps_per_batch is None,
-            steps_per_batch=n_steps,
+            episodes_per_batch=episodes_per_batch,
+            steps_per_batch=steps_per_batch,
             staggered=staggered,
             policy_log_prob=policy_log_prob,
             suggestions=suggestions,
@@ -148,8 +144,6 @@ class Tracking:
         self._source = state
         self._space = observations
         self._sees_places, self._has_room = True, False
-        self._episodes_per_batch = episodes_per_batch
-        self._steps_per_batch = steps_per_batch
         self._has_cells = bound.table_shape() is not None
         self._begin(env)
 
@@ -167,8 +161,8 @@ class Tracking:
         if self._has_room or not isinstance(self._space, gym.spaces.Box):
             return
         one = np.zeros((1, *self._space.shape))
-        n_bytes, horizon = self._kept(one).nbytes, self.tracker.weighting.horizon
-        n_steps = self._steps_per_batch or (self._episodes_per_batch or 1) * (horizon or 1)
+        n_bytes = self._kept(one).nbytes
+        n_steps = self.tracker.steps_of_full_batch or self.tracker.episodes_per_batch or 1
         require_memory(
             2 * n_steps * n_bytes,
             f"A batch of {n_steps} steps with observations of {one.size} numbers",
@@ -181,12 +175,6 @@ class Tracking:
         if self._sees_places:
             return rows
         return kept_rows(self._space, rows, are_needed=self._source is None)
-
-    def _counted(self, batch: Batch) -> Batch:
-        """A batch with the number of episodes that it stands for."""
-        if self._steps_per_batch is None:
-            return batch
-        return replace(batch, episodes=self.tracker.episode_count.of(batch))
 
     def _require_log_prob_throughout(self, is_known: bool, *, is_first: bool) -> None:
         """Log π is known of all steps of a batch, or of none."""

@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 
 from constrained_maxent.errors import InvalidData
+from constrained_maxent.records import Report
 from constrained_maxent.spaces import as_row
 from constrained_maxent.tracker import NEW_BATCH
 from constrained_maxent.types import Batch
@@ -258,11 +259,11 @@ class TrackOccupancy(Tracking, ScalarLayer):
 
     def _close_if_complete(self, info: dict[str, Any]) -> None:
         """End the first half, or the batch, if it is complete."""
-        if self._episodes_per_batch is not None:
-            size, count = self._episodes_per_batch, len(self._lengths)
+        if (size := self.tracker.episodes_per_batch) is not None:
+            count = len(self._lengths)
         else:
-            assert self._steps_per_batch is not None
-            size, count = self._steps_per_batch, len(self._observations)
+            size, count = self.tracker.steps_per_batch, len(self._observations)
+            assert size is not None
         try:
             if not self._n_first and count >= size // 2 and self.tracker.pairing == "split":
                 self._end_trajectory(terminated=False, truncated=False)
@@ -270,13 +271,15 @@ class TrackOccupancy(Tracking, ScalarLayer):
                 self.tracker.fit_half(self._batch())
             if count >= size:
                 self._end_trajectory(terminated=False, truncated=False)
-                info["batch"] = self._close_batch()
+                report = self._close_batch()
+                if report is not None:
+                    info["batch"] = report.to_info()
         except Exception:
             # What failed on these steps once would fail on them again.
             self._forget_batch()
             raise
 
-    def _close_batch(self) -> dict[str, Any]:
+    def _close_batch(self) -> Report | None:
         batch = self._batch()
         self._lengths_seen.closed(batch)
         report = self.tracker.close(
@@ -286,7 +289,7 @@ class TrackOccupancy(Tracking, ScalarLayer):
             started_ago=[self._calls - 1 - call for call in self._first_calls],
         )
         self._forget_batch()
-        return report.to_info()
+        return report
 
     def _batch(self) -> Batch:
         lengths = np.array(self._lengths)
@@ -307,4 +310,4 @@ class TrackOccupancy(Tracking, ScalarLayer):
             terminated=terminated,
             truncated=truncated,
         )
-        return self._counted(batch)
+        return self.tracker.counted(batch)

@@ -48,6 +48,34 @@ def test_agrees_with_the_exact_value(lake, agent_on, kind, scale):
     assert 1.0 <= rollouts.length.low < rollouts.length.mean < rollouts.length.high <= 6.0
 
 
+@pytest.mark.parametrize("kind", ["scalar", "vector"])
+def test_whole_episodes_where_batches_are_of_steps(lake, agent_on, kind):
+    env = lake(kind, stack={"discount": 0.9, "episodes_per_batch": None, "steps_per_batch": 7}, **GRID)
+    agent = agent_on(env)
+    exact = exact_problem(env)[0].evaluate(agent.policy_table())
+    rollouts = evaluate_rollouts(env, agent, n_episodes=400, seed=5)
+    assert rollouts.n_episodes == 400
+    estimate = rollouts.constraints["cost"]
+    assert abs(estimate.mean - exact.constraints["cost"]) < estimate.high - estimate.low
+    env.reset()
+    infos = [env.step(env.action_space.sample())[-1] for _ in range(2 if kind == "vector" else 1)]
+    assert ("batch" in infos[-1]) == (kind == "vector")  # 4 copies have 8 steps, one 1: batches are of steps again
+
+
+def test_first_episodes_of_copies_that_start_staggered_do_not_count():
+    """Episodes of 4 steps of 0.01 s, of which the first ones of 4 copies have 4, 3, 2 and 1."""
+    env = gym.make_vec(
+        "SafeCartpole-PGP-v0",
+        num_envs=4,
+        time_limit=0.04,
+        steps_per_batch=12,
+        estimator=GaussianMixture(n_components=1),
+    )
+    rollouts = evaluate_rollouts(env, PGP(env, seed=0, hidden_sizes=(4,)), n_episodes=6, seed=0)
+    assert rollouts.n_episodes == 6
+    assert (rollouts.length.low, rollouts.length.high) == (4.0, 4.0)
+
+
 def test_length_and_intervals_by_hand(lake):
     # One step from the start to the goal or, in three cases of four, back to the start; there are two steps.
     env = lake(desc=["SG"], horizon=2, base_cost=1.0, limit=0.0, stack={"discount": 0.5})
@@ -122,8 +150,8 @@ def test_bad_input(lake, constrained):
         evaluate_rollouts(env, PGP(env), n_episodes=0, seed=0)
     with pytest.raises(InvalidSetting, match="seed=-1"):
         evaluate_rollouts(env, PGP(env), n_episodes=1, seed=-1)
-    env = constrained(gym.make("SafeFrozenLake-v0"), episodes_per_batch=None, steps_per_batch=30)
-    with pytest.raises(InvalidSetting, match="episodes_per_batch"):
+    env = constrained(gym.make("SafeFrozenLake-v0", horizon=None), episodes_per_batch=None, steps_per_batch=30)
+    with pytest.raises(InvalidSetting, match="need not end"):
         evaluate_rollouts(env, PGP(env), n_episodes=1, seed=0)
 
 

@@ -13,6 +13,7 @@ from constrained_maxent.lazy import lazy
 
 if TYPE_CHECKING:
     from constrained_maxent.adapters.sb3.agents import as_agent, network_of
+    from constrained_maxent.adapters.sb3.policies import policy_log_prob, policy_table
     from constrained_maxent.adapters.sb3.vec_env import VecEnv
 
 INSTALL = 'pip install "constrained-maxent[sb3]"'
@@ -26,7 +27,11 @@ def require_stable_baselines() -> None:
         raise DependencyNotInstalled(f"Stable-Baselines3 cannot be imported ({error}): {INSTALL}.") from error
 
 
-_NAMES = {"agents": ["as_agent", "network_of"], "vec_env": ["VecEnv"]}
+_NAMES = {
+    "agents": ["as_agent", "network_of"],
+    "policies": ["policy_log_prob", "policy_table"],
+    "vec_env": ["VecEnv"],
+}
 _find, __dir__ = lazy(__name__, **_NAMES)
 
 
@@ -36,4 +41,4 @@ def __getattr__(name: str) -> Any:
     return _find(name)
 
 
-__all__ = ["VecEnv", "as_agent", "network_of"]
+__all__ = ["VecEnv", "as_agent", "network_of", "policy_log_prob", "policy_table"]

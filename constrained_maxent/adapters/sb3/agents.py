@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from constrained_maxent.adapters.sb3 import require_stable_baselines
 from constrained_maxent.adapters.sb3.normalization import layers_of_normalization, normalization_of
+from constrained_maxent.adapters.sb3.policies import policy_log_prob
 from constrained_maxent.errors import UnsupportedPolicy
 from constrained_maxent.references import GaussianNetwork, Layer
 from constrained_maxent.references.gaussian_network import layers_of
@@ -32,30 +34,30 @@ def as_agent(model: Any, *, seed: int = 0, normalization: Any = None) -> Sb3Agen
             that of the model's environment, where it has one.
 
     Returns:
-        An agent that can ``predict``, and that knows log π as well where the policy is a Gaussian network that can be
-        read (SAC, PPO, A2C over ``Box`` actions), or a softmax (PPO, A2C over others).
+        An agent that can ``predict``, and that knows log π as well where :func:`policy_log_prob` does.
 
     Raises:
-        UnsupportedPolicy: not a model, one that remembers (recurrent policies), or one that was trained under
-            ``VecNormalize`` without its statistics.
+        UnsupportedPolicy: not a model, one that remembers (recurrent policies) or needs masks of actions, or one that
+            was trained under ``VecNormalize`` without its statistics.
         InvalidSetting: a normalization that is none, or not the model's.
         gymnasium.error.DependencyNotInstalled: without Stable-Baselines3.
     """
     require_stable_baselines()
     from stable_baselines3.common.base_class import BaseAlgorithm
-    from stable_baselines3.common.policies import ActorCriticPolicy
 
     if not isinstance(model, BaseAlgorithm):
         raise UnsupportedPolicy(f"model={type(model).__name__} is not an algorithm of Stable-Baselines3, such as PPO.")
     if hasattr(model.policy, "lstm_actor"):
         raise UnsupportedPolicy("A recurrent policy acts by what it remembers, not by the observation alone.")
+    if "action_masks" in inspect.signature(model.predict).parameters:
+        raise UnsupportedPolicy("A masked policy acts by masks of actions, not by the observation alone.")
     normalization = normalization_of(model, normalization)
-    is_box = isinstance(model.action_space, gym.spaces.Box)
+    kind: type[Sb3Agent] = StochasticSb3Agent
     try:
-        is_stochastic = (is_box and network_of(model) is not None) or isinstance(model.policy, ActorCriticPolicy)
+        policy_log_prob(model, normalization=normalization)
     except UnsupportedPolicy:
-        is_stochastic = False
-    return (StochasticSb3Agent if is_stochastic else Sb3Agent)(model, seed=seed, normalization=normalization)
+        kind = Sb3Agent
+    return kind(model, seed=seed, normalization=normalization)
 
 
 class Sb3Agent:
@@ -103,32 +105,24 @@ class StochasticSb3Agent(Sb3Agent):
 
     @property
     def policy(self) -> GaussianNetwork | None:
-        """The model's policy as plain data, see :func:`network_of`; ``None`` where that is a softmax."""
-        if not isinstance(self.action_space, gym.spaces.Box):
+        """The model's policy as plain data, see :func:`network_of`; ``None`` where it is something else."""
+        try:
+            network = network_of(self.model)
+        except UnsupportedPolicy:
             return None
-        network = network_of(self.model)
         if self._normalization is None:
             return network
         return replace(network, trunk=(*layers_of_normalization(self._normalization), *network.trunk))
 
     def log_prob(self, observations: Any, actions: NDArray[Any]) -> FloatArray:
         """Log π [nats], ``(n,)``, of a batch of observations and of actions as the environment takes them."""
-        import torch
-
-        network = self.policy
-        if network is not None:
-            rows, _ = as_batch(self.observation_space, observations)
-            return network.log_prob(rows, as_rows(self.action_space, actions))
-        policy = self.model.policy
-        inputs, _ = policy.obs_to_tensor(self._seen(observations))
-        with torch.no_grad():
-            log_prob = policy.get_distribution(inputs).log_prob(torch.as_tensor(actions, device=policy.device))
-        log_probs: FloatArray = log_prob.cpu().numpy().astype(np.float64)
-        return log_probs
+        rows, _ = as_batch(self.observation_space, observations)
+        log_prob = policy_log_prob(self.model, normalization=self._normalization)
+        return np.asarray(log_prob(rows, as_rows(self.action_space, actions)))
 
 
 def network_of(model: Any) -> GaussianNetwork:
-    """The policy of a model as plain data: SAC, and PPO or A2C over ``Box`` actions, with layers of ReLU or tanh.
+    """The policy of a model as plain data: SAC or TQC, and PPO or A2C over ``Box`` actions; layers of ReLU or tanh.
 
     It takes observations as the model sees them, normalized where it was trained so; :func:`as_agent` takes them as the
     environment gives them.
@@ -140,15 +134,15 @@ def network_of(model: Any) -> GaussianNetwork:
     require_stable_baselines()
     from stable_baselines3.common.policies import ActorCriticPolicy
     from stable_baselines3.common.torch_layers import FlattenExtractor
-    from stable_baselines3.sac.policies import LOG_STD_MAX, LOG_STD_MIN, SACPolicy
+    from stable_baselines3.sac.policies import LOG_STD_MAX, LOG_STD_MIN
 
     policy = getattr(model, "policy", model)
-    if not isinstance(policy, (SACPolicy, ActorCriticPolicy)):
+    is_sac = hasattr(getattr(policy, "actor", None), "latent_pi")  # TQC has the same actor
+    if not (is_sac or isinstance(policy, ActorCriticPolicy)) or hasattr(policy, "lstm_actor"):
         raise UnsupportedPolicy(f"{type(policy).__name__} is not a stochastic policy of SAC, PPO or A2C: {_OTHERWISE}.")
     observations, actions = policy.observation_space, policy.action_space
     if not isinstance(actions, gym.spaces.Box) or len(actions.shape) != 1:
         raise UnsupportedPolicy(f"The model has actions in {actions}, not in a Box of one dimension: {_OTHERWISE}.")
-    is_sac = isinstance(policy, SACPolicy)
     actor: Any = policy.actor if is_sac else policy
     extractor = actor.features_extractor if is_sac else actor.pi_features_extractor
     is_flat = isinstance(observations, gym.spaces.Box) and observations.dtype != np.uint8

@@ -49,8 +49,8 @@ def ppo_arguments(tracker: Tracker, num_envs: int) -> dict[str, Any]:
         arguments["target_kl"] = divergence / 1.5  # Stable-Baselines3 stops at one and a half times its target
     if "hidden_sizes" in given:
         arguments["policy_kwargs"] = {"net_arch": list(given["hidden_sizes"])}
-    if tracker.steps_per_batch is not None:
-        n_steps = max(1, round(tracker.steps_per_batch / num_envs))
+    if tracker.steps_of_full_batch is not None:
+        n_steps = max(1, round(tracker.steps_of_full_batch / num_envs))
         arguments["n_steps"] = n_steps
         arguments["batch_size"] = _minibatch(n_steps * num_envs, given)
     return arguments

@@ -298,8 +298,8 @@ class TrackOccupancy(Tracking, VectorLayer):
     def _is_ready(self) -> NDArray[np.bool_] | bool:
         """Whether the live pseudo-reward is ready; in a batch's second half, for the episodes that belong to it."""
         queue, tracker = self._recorder.queue, self.tracker
-        if tracker.live_is_ready and tracker.pairing == "split" and self._episodes_per_batch is not None:
-            n_second = self._episodes_per_batch - self._episodes_per_batch // 2
+        if tracker.live_is_ready and tracker.pairing == "split" and (size := tracker.episodes_per_batch) is not None:
+            n_second = size - size // 2
             if len(queue) > n_second:
                 second_half: NDArray[np.bool_] = self._recorder.episode < queue[n_second]
                 return second_half
@@ -309,9 +309,9 @@ class TrackOccupancy(Tracking, VectorLayer):
 
     def _close_if_complete(self, infos: dict[str, Any]) -> None:
         """Close at most one batch; a second one that is complete as well waits for the next step."""
-        if self._episodes_per_batch is not None:
-            n_half = self._episodes_per_batch // 2 if self.tracker.pairing == "split" else 0
-            n_left = self._episodes_per_batch - (n_half if self._first_half is not None else 0)
+        if (size := self.tracker.episodes_per_batch) is not None:
+            n_half = size // 2 if self.tracker.pairing == "split" else 0
+            n_left = size - (n_half if self._first_half is not None else 0)
             n_ended = self._recorder.count_ended(n_left)
             if n_half and self._first_half is None and n_ended >= n_half:
                 self._end_first_half(self._recorder.take_episodes(n_half))
@@ -319,16 +319,19 @@ class TrackOccupancy(Tracking, VectorLayer):
             if n_ended == n_left:
                 self._report(self._close_batch(self._recorder.take_episodes(n_left)), infos)
         else:
-            assert self._steps_per_batch is not None
+            size = self.tracker.steps_per_batch
+            assert size is not None
             n_fresh = self._recorder.n_steps
             n_before = len(self._first_half["episode"]) if self._first_half is not None else 0
             if self.tracker.pairing == "split" and self._first_half is None:
-                if n_fresh >= self._steps_per_batch // 2:
+                if n_fresh >= size // 2:
                     self._end_first_half(self._recorder.take_all())
-            elif n_fresh and n_before + n_fresh >= self._steps_per_batch:
+            elif n_fresh and n_before + n_fresh >= size:
                 self._report(self._close_batch(self._recorder.take_all()), infos)
 
-    def _report(self, report: Report, infos: dict[str, Any]) -> None:
+    def _report(self, report: Report | None, infos: dict[str, Any]) -> None:
+        if report is None:
+            return
         infos["batch"] = SharedInfo(report.to_info(), self.num_envs)
         infos["_batch"] = np.ones(self.num_envs, dtype=bool)
 
@@ -336,7 +339,7 @@ class TrackOccupancy(Tracking, VectorLayer):
         self.tracker.fit_half(self._batch(*join([columns])[:2]))
         self._first_half = columns
 
-    def _close_batch(self, columns: Columns) -> Report:
+    def _close_batch(self, columns: Columns) -> Report | None:
         parts = [columns] if self._first_half is None else [self._first_half, columns]
         self._first_half = None
         columns, first, n_first = join(parts)
@@ -363,7 +366,7 @@ class TrackOccupancy(Tracking, VectorLayer):
             terminated=columns["terminated"][first],
             truncated=columns["truncated"][first],
         )
-        return self._counted(batch)
+        return self.tracker.counted(batch)
 
 
 def _column(key: str) -> str:
