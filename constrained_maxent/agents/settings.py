@@ -60,8 +60,8 @@ class PGPSettings:
     clip_range: float | None = None
     """How far from 1 the ratio of new to old probability still gains; inf for no limit. Usual: 0.2 for networks."""
     max_divergence: float | None = None
-    """Largest mean KL divergence from the policy that acted: beyond it the passes over a batch end. It lets one learning
-    rate serve networks of different width. Usual: no limit, inf."""
+    """Largest mean KL divergence from the policy that acted [nats]: beyond it the passes over a batch end, so that one
+    learning rate serves networks of different width. Usual: no limit, inf."""
     max_gradient_norm: float | None = None
     """Largest norm of a gradient. Usual: none, inf, for a table, 1.0 for networks."""
     hidden_sizes: tuple[int, ...] | None = None

@@ -61,16 +61,16 @@ def update_policy(
         return _step(policy, optimizer, settings, center)
     with torch.no_grad():
         old_t = policy.log_prob(rows, raw)
-    first_norm = math.nan
+    first_norm, limit = math.nan, settings.max_divergence
     for _ in range(settings.epochs):
         order = rng.permutation(n_steps)
         # Parts of about equal size: a small rest would take as large a step as the others.
         for chosen in np.array_split(order, math.ceil(n_steps / size)):
             log_ratio = policy.log_prob(rows[chosen], raw[chosen]) - old_t[torch.as_tensor(chosen)]
             ratio = log_ratio.exp()
-            if math.isfinite(settings.max_divergence):
-                if float((ratio - 1.0 - log_ratio).detach().mean()) > settings.max_divergence:
-                    return first_norm
+            # Without a limit nothing is to be computed.
+            if math.isfinite(limit) and float((ratio - 1.0 - log_ratio).detach().mean()) > limit:
+                return first_norm
             # Scaled up, so that each minibatch's gradient estimates that of the whole batch.
             factor = torch.as_tensor(factor_t[chosen] * (n_steps / len(chosen)), dtype=ratio.dtype, device=ratio.device)
             clipped = ratio.clamp(1.0 - settings.clip_range, 1.0 + settings.clip_range)
