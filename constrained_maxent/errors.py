@@ -155,3 +155,13 @@ class DegenerateDensity(UserWarning):
 
 class UnlikeTraining(UserWarning):
     """An expert earns far less than in its training, so that it is not the same environment to it; a warning."""
+
+
+class NoActionEntropy(UserWarning):
+    """The objective is over states and actions, and the agent's actions have no entropy, or none that is known; a
+    warning.
+    """
+
+
+class StaleRewards(UserWarning):
+    """An agent replays rewards of estimates that have changed since; a warning."""

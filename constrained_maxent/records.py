@@ -97,7 +97,6 @@ class Fragment:
         columns: of the batch by name, as ``Batch`` takes them, but for the weights, which follow from the times.
         narrowed: those that were int64 and are of the smallest type that holds their numbers.
         sub_environments, started_ago: as in :class:`Report`, of the follower's own copies.
-        timesteps: calls of ``step`` times the number of copies since the fragment before.
         version: of the λ̂ that gave the rewards meanwhile.
         follower: number of the tracker that hands it in.
     """
@@ -106,7 +105,6 @@ class Fragment:
     narrowed: frozenset[str]
     sub_environments: list[int]
     started_ago: list[int]
-    timesteps: int
     version: int
     follower: int
 

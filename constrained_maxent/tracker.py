@@ -129,7 +129,6 @@ class Tracker:
         self._leader: Leads | None = None
         self._number = 0  # among those who follow it
         self._version = -1  # of what the leader told last
-        self._timesteps_told = 0  # of those in ``timesteps``
 
     # Declarations, by the wrappers above.
 
@@ -263,7 +262,7 @@ class Tracker:
             n_episodes: within it batches are of so many whole episodes; by default as in training.
         """
         names = ["iteration", "timesteps", "last_batch", "last_report", "episodes_per_batch", "steps_per_batch"]
-        names += ["_version", "_timesteps_told"]
+        names.append("_version")
         kept = {name: getattr(self, name) for name in names}
         was_frozen, self._is_frozen = self._is_frozen, True
         if n_episodes is not None:
@@ -330,22 +329,17 @@ class Tracker:
         """
         news = None if self._leader is None else self._leader.newest(self._version)
         if news is not None:
-            untold = self.timesteps - self._timesteps_told
             self._version, state = news
             self.load_live_state(state)
-            self._timesteps_told = self.timesteps
-            self.timesteps += untold
 
     def _hand_in(self, batch: Batch, sub_environments: list[int], started_ago: list[int]) -> None:
         assert self._leader is not None
-        untold, self._timesteps_told = self.timesteps - self._timesteps_told, self.timesteps
         self.restart_batch()
         self._leader.hand_in(
             Fragment.of(
                 batch,
                 sub_environments=sub_environments,
                 started_ago=started_ago,
-                timesteps=untold,
                 version=self._version,
                 follower=self._number,
             )

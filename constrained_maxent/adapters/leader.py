@@ -37,12 +37,12 @@ class Leader:
         self.tracker = tracker
         self.lag = 0
         self._fragments: list[Fragment] = []
-        self._version = 0
+        self.version = 0
         self._places: dict[tuple[int, int], int] = {}
 
     def hand_in(self, fragment: Fragment) -> None:
         """Take a share of a batch; fit λ̂ if that completes it."""
-        self.tracker.timesteps += fragment.timesteps
+        self.tracker.timesteps += fragment.n_steps
         self._fragments.append(fragment)
         if self._is_complete():
             # The order in which they come is chance; that of their followers is not.
@@ -51,7 +51,7 @@ class Leader:
 
     def newest(self, version: int) -> tuple[int, Mapping[str, Any]] | None:
         """See :class:`~constrained_maxent.records.Leads`."""
-        return None if version == self._version else (self._version, self.tracker.live_state())
+        return None if version == self.version else (self.version, self.tracker.live_state())
 
     def state_dict(self) -> dict[str, Any]:
         """The tracker's: what was handed in for the batch under way is no part of it."""
@@ -61,7 +61,7 @@ class Leader:
         """Put back what ``state_dict`` returned; the batch under way is forgotten. Raises as the tracker's."""
         self.tracker.load_state_dict(state)
         self._fragments = []
-        self._version += 1
+        self.version += 1
 
     def _is_complete(self) -> bool:
         tracker = self.tracker
@@ -71,14 +71,14 @@ class Leader:
         return sum(share.n_steps for share in self._fragments) >= tracker.steps_per_batch
 
     def _close(self, fragments: list[Fragment]) -> None:
-        self.lag = self._version - min(share.version for share in fragments)
+        self.lag = self.version - min(share.version for share in fragments)
         self.tracker.close(
             self._joined(fragments),
             n_first=0,
             sub_environments=[self._place(share, i) for share in fragments for i in share.sub_environments],
             started_ago=[calls for share in fragments for calls in share.started_ago],
         )
-        self._version += 1
+        self.version += 1
 
     def _place(self, share: Fragment, sub_environment: int) -> int:
         """One number for each copy of each follower: episodes go on where they ran before."""

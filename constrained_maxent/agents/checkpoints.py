@@ -59,7 +59,7 @@ def save(path: str | PathLike[str], agent: Stateful, *, arguments: Mapping[str, 
     target.parent.mkdir(parents=True, exist_ok=True)
     # In memory first: of a full disk PyTorch's own writer says neither what nor where it is.
     written = io.BytesIO()
-    torch.save(_packed(content), written)
+    torch.save(packed(content), written)
     with replacing(target) as temporary:
         temporary.write_bytes(written.getbuffer())
 
@@ -94,7 +94,7 @@ def read(path: str | PathLike[str], env: Environment, kind: str) -> dict[str, An
     here = describe(env)  # names what is not an environment before the file is blamed
     with open(path, "rb") as file:
         try:
-            content = _unpack(file)
+            content = unpack(file)
         except Exception as error:  # whatever a parser trips over, the file is not what save() wrote
             raise DamagedCheckpoint(f"{path} cannot be read: it is truncated, corrupt, or not a checkpoint.") from error
     if not isinstance(content, dict) or "format" not in content:
@@ -124,9 +124,9 @@ def restore(path: str | PathLike[str], content: Mapping[str, Any], agent: Statef
         CheckpointMismatch: the tracker has other terms, spaces or another estimator. It stays as it was.
     """
     with DamageNamed(path):
-        agent.load_state_dict(_unpacked(content["state"]))
+        agent.load_state_dict(unpacked(content["state"]))
         # Last, because only now is it sure that the rest fits: the environment stays as it is otherwise.
-        _restore(find_tracker(agent.env), _unpacked(content["tracker"]))
+        restore_tracker(find_tracker(agent.env), unpacked(content["tracker"]))
 
 
 class DamageNamed:
@@ -145,7 +145,8 @@ class DamageNamed:
             raise DamagedCheckpoint(f"{self._path} lacks a part or holds one that does not fit: {error!r}.") from error
 
 
-def _restore(tracker: Tracker, state: Mapping[str, Any]) -> None:
+def restore_tracker(tracker: Tracker, state: Mapping[str, Any]) -> None:
+    """Put a state into a tracker, or leave it as it was where that does not fit."""
     before = tracker.state_dict()
     try:
         tracker.load_state_dict(state)
@@ -154,7 +155,8 @@ def _restore(tracker: Tracker, state: Mapping[str, Any]) -> None:
         raise
 
 
-def _unpack(file: BinaryIO) -> Any:
+def unpack(file: BinaryIO) -> Any:
+    """What ``torch.save`` wrote, read without executing code. Raises what a parser trips over in a damaged file."""
     with zipfile.ZipFile(file) as archive:
         if damaged := archive.testzip():  # torch does not compare the checksums
             raise ValueError(f"The checksum of {damaged} is wrong.")
@@ -184,25 +186,25 @@ _ARRAY = "NumPy array"
 """Only key of the dict that stands for an array in a file: an array itself cannot be loaded without executing code."""
 
 
-def _packed(value: Any) -> Any:
+def packed(value: Any) -> Any:
     """NumPy's arrays and scalars, within dicts and lists, as a file holds them."""
     if isinstance(value, np.ndarray):
         return {_ARRAY: torch.from_numpy(value.copy())}
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, Mapping):
-        return {key: _packed(entry) for key, entry in value.items()}
+        return {key: packed(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_packed(entry) for entry in value]
+        return [packed(entry) for entry in value]
     return value
 
 
-def _unpacked(value: Any) -> Any:
-    """The inverse: arrays are arrays again, tensors stay tensors."""
+def unpacked(value: Any) -> Any:
+    """The inverse of :func:`packed`: arrays are arrays again, tensors stay tensors."""
     if isinstance(value, Mapping):
         if value.keys() == {_ARRAY}:
             return value[_ARRAY].numpy()
-        return {key: _unpacked(entry) for key, entry in value.items()}
+        return {key: unpacked(entry) for key, entry in value.items()}
     if isinstance(value, list):
-        return [_unpacked(entry) for entry in value]
+        return [unpacked(entry) for entry in value]
     return value

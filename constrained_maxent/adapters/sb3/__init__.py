@@ -13,6 +13,8 @@ from constrained_maxent.lazy import lazy
 
 if TYPE_CHECKING:
     from constrained_maxent.adapters.sb3.agents import as_agent, network_of
+    from constrained_maxent.adapters.sb3.callbacks import EvalCallback, OccupancyCallback
+    from constrained_maxent.adapters.sb3.checkpoints import load, save
     from constrained_maxent.adapters.sb3.policies import policy_log_prob, policy_table
     from constrained_maxent.adapters.sb3.vec_env import VecEnv
 
@@ -29,6 +31,8 @@ def require_stable_baselines() -> None:
 
 _NAMES = {
     "agents": ["as_agent", "network_of"],
+    "callbacks": ["EvalCallback", "OccupancyCallback"],
+    "checkpoints": ["load", "save"],
     "policies": ["policy_log_prob", "policy_table"],
     "vec_env": ["VecEnv"],
 }
@@ -41,4 +45,14 @@ def __getattr__(name: str) -> Any:
     return _find(name)
 
 
-__all__ = ["VecEnv", "as_agent", "network_of", "policy_log_prob", "policy_table"]
+__all__ = [
+    "EvalCallback",
+    "OccupancyCallback",
+    "VecEnv",
+    "as_agent",
+    "load",
+    "network_of",
+    "policy_log_prob",
+    "policy_table",
+    "save",
+]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import gymnasium as gym
@@ -17,6 +18,7 @@ from constrained_maxent.errors import UnsupportedPolicy
 from constrained_maxent.references import GaussianNetwork, Layer
 from constrained_maxent.references.gaussian_network import layers_of
 from constrained_maxent.spaces import as_batch, as_rows
+from constrained_maxent.tracker import LogProb
 from constrained_maxent.types import FloatArray, check_seed
 
 _OTHERWISE = "take Reference.from_policy with functions for its log-probabilities and actions"
@@ -117,8 +119,11 @@ class StochasticSb3Agent(Sb3Agent):
     def log_prob(self, observations: Any, actions: NDArray[Any]) -> FloatArray:
         """Log π [nats], ``(n,)``, of a batch of observations and of actions as the environment takes them."""
         rows, _ = as_batch(self.observation_space, observations)
-        log_prob = policy_log_prob(self.model, normalization=self._normalization)
-        return np.asarray(log_prob(rows, as_rows(self.action_space, actions)))
+        return np.asarray(self._log_prob(rows, as_rows(self.action_space, actions)))
+
+    @cached_property
+    def _log_prob(self) -> LogProb:
+        return policy_log_prob(self.model, normalization=self._normalization)
 
 
 def network_of(model: Any) -> GaussianNetwork:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import gymnasium as gym
@@ -17,7 +18,7 @@ from constrained_maxent.adapters.sb3.infos import infos_of
 from constrained_maxent.adapters.sb3.suggestions import ppo_arguments
 from constrained_maxent.adapters.sb3.vectors import layers_of, make_vector, require_usable
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.tracker import NEW_BATCH, find_tracker
+from constrained_maxent.tracker import NEW_BATCH, LogProb, find_tracker
 from constrained_maxent.wrappers.vector.autoreset import autoreset_mode
 
 
@@ -70,6 +71,8 @@ class VecEnv(base.VecEnv):
         self.env = env  # find_tracker follows it
         self._resets_by_mask = autoreset_mode(env) is AutoresetMode.DISABLED
         self._actions: Any = None
+        self._seen: Any = None  # the latest observations that were handed out
+        self._agent: tuple[Any, LogProb] | None = None
         self._lengths = np.zeros(env.num_envs, dtype=np.int64)  # of the episodes under way
         super().__init__(env.num_envs, env.single_observation_space, env.single_action_space)
         self.metadata = {**env.metadata, **self.metadata}
@@ -82,6 +85,26 @@ class VecEnv(base.VecEnv):
         """
         return ppo_arguments(self.tracker, self.num_envs)
 
+    @contextmanager
+    def acting(self, model: Any, log_prob: LogProb) -> Iterator[None]:
+        """While a model learns: λ̂ has its log π in the steps that the model itself takes, and in no others.
+
+        Args:
+            model: which acts on what it was handed out last; who else steps meanwhile is not taken for it.
+            log_prob: log π(a|s) of rows of observations and actions.
+        """
+        self._agent = model, log_prob
+        try:
+            yield
+        finally:
+            self._agent = None
+
+    def _log_prob_of_who_acts(self) -> LogProb | None:
+        if self._agent is None:
+            return None
+        model, log_prob = self._agent
+        return log_prob if seen_by(model) is self._seen else None
+
     # What Stable-Baselines3 calls.
 
     def reset(self) -> Any:
@@ -93,13 +116,16 @@ class VecEnv(base.VecEnv):
         self._lengths[:] = 0
         self._reset_seeds()
         self._reset_options()
-        return _copied(observations)
+        self._seen = _copied(observations)
+        return self._seen
 
     def step_async(self, actions: NDArray[Any]) -> None:
         self._actions = actions
 
     def step_wait(self) -> base.VecEnvStepReturn:
-        observations, rewards, terminated, truncated, infos = self.env.step(self._actions)
+        log_prob = self._log_prob_of_who_acts()
+        with nullcontext() if log_prob is None else self.tracker.acting(log_prob=log_prob):
+            observations, rewards, terminated, truncated, infos = self.env.step(self._actions)
         copies = infos_of(infos, self.num_envs)
         self._lengths += 1
         dones = np.asarray(terminated | truncated, dtype=np.bool_)
@@ -109,7 +135,8 @@ class VecEnv(base.VecEnv):
             for i in np.flatnonzero(dones).tolist():
                 copies[i]["TimeLimit.truncated"] = bool(is_cut[i])
             self._lengths[dones] = 0
-        return _copied(observations), np.asarray(rewards, dtype=np.float32), dones, copies
+        self._seen = _copied(observations)
+        return self._seen, np.asarray(rewards, dtype=np.float32), dones, copies
 
     def _ended(
         self, observations: Any, infos: Mapping[str, Any], copies: list[dict[str, Any]], dones: NDArray[np.bool_]
@@ -207,6 +234,12 @@ class VecEnv(base.VecEnv):
             return [True] * len(places)
         copies = getattr(self.env.unwrapped, "envs", None)
         return [copies is not None and is_wrapped(copies[i], wrapper_class) for i in places]
+
+
+def seen_by(model: Any) -> Any:
+    """What a model acts on next, as it is handed out below ``VecNormalize``."""
+    normalization = model.get_vec_normalize_env()
+    return model._last_obs if normalization is None else normalization.old_obs
 
 
 def _copied(observations: Any) -> Any:

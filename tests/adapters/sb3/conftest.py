@@ -95,3 +95,19 @@ def make_corridor():
 
     make.one = lambda **settings: gym.wrappers.TimeLimit(Corridor(**settings), 5)
     return make
+
+
+@pytest.fixture
+def pendulum():
+    """Makes a VecEnv around so many pendulums, λ̂ of their angle and its speed."""
+
+    def make(n, **settings):
+        from constrained_maxent.adapters.sb3 import VecEnv
+
+        env = gym.make_vec("Pendulum-v1", num_envs=n, vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP})
+        estimator = cmx.occupancy.GaussianMixture(n_components=2, periodic=(0,))
+        settings = {"steps_per_batch": 32 * n, "discount": 1.0} | settings
+        angle = lambda seen: (np.arctan2(seen[1], seen[0]), seen[2])  # noqa: E731
+        return VecEnv(cmx.wrappers.constrain(env, estimator=estimator, state=angle, pairing="previous", **settings))
+
+    return make

@@ -1,0 +1,99 @@
+"""The vector stacks that RLlib's runners step: made from what a configuration says, checked, with ends of problems."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from ray.rllib.env.env_context import EnvContext
+from ray.tune.registry import ENV_CREATOR, _global_registry
+
+import constrained_maxent  # noqa: F401  # registers the ids, in runners too
+from constrained_maxent.adapters.horizon import ends_problem
+from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.tracker import find_tracker
+from constrained_maxent.wrappers.declarations import DeclaresReward
+from constrained_maxent.wrappers.vector.autoreset import autoreset_mode
+
+
+def make_stack(config: Any, worker_index: int = 0) -> gym.vector.VectorEnv[Any, Any, Any]:
+    """The environment of one runner, all its copies in one vector, as RLlib steps it.
+
+    Args:
+        config: an ``AlgorithmConfig``.
+        worker_index: number of the runner; functions find it in their ``env_config``.
+
+    Raises:
+        MissingTracker: no ``TrackOccupancy``, or one in each copy.
+        InvalidSetting: no vector of so many copies, another autoreset than next-step, another pairing than
+            ``"previous"``, or rewards that are the environment's own.
+    """
+    copies, settings = config.num_envs_per_env_runner, dict(config.env_config)
+    if _global_registry.contains(ENV_CREATOR, config.env):
+        make = _global_registry.get(ENV_CREATOR, config.env)
+        env = make(EnvContext(settings | {"num_envs": copies}, worker_index, num_workers=config.num_env_runners))
+    else:
+        env = gym.make_vec(config.env, num_envs=copies, **settings)
+    if not isinstance(env, gym.vector.VectorEnv) or env.num_envs != copies:
+        raise InvalidSetting(
+            f"{config.env}: a function of env_config returns a vector environment of env_config['num_envs'] copies, "
+            f"{copies} here, such as constrain(gym.make_vec(...)), not {env}."
+        )
+    tracker = find_tracker(env)
+    if autoreset_mode(env) is not AutoresetMode.NEXT_STEP:
+        raise InvalidSetting(
+            "RLlib wants each copy to reset in the step after the one that ends an episode: make the vector with "
+            "autoreset_mode=AutoresetMode.NEXT_STEP, Gymnasium's default."
+        )
+    if tracker.pairing != "previous":
+        raise InvalidSetting(
+            f"pairing={tracker.pairing!r}: RLlib learns from rewards as they arrive, which are right with "
+            'pairing="previous" only.'
+        )
+    if not any(isinstance(layer, DeclaresReward) for layer in _layers_of(env)):
+        raise InvalidSetting(
+            "The rewards are the environment's own, so the agent would maximize these: put "
+            "wrappers.vector.PseudoReward on top, as constrain() does."
+        )
+    return EndsOfProblems(env)
+
+
+def _layers_of(env: Any) -> list[Any]:
+    layers = [env]
+    while (inner := getattr(layers[-1], "__dict__", {}).get("env")) is not None:
+        layers.append(inner)
+    return layers
+
+
+class EndsOfProblems(gym.vector.VectorWrapper):
+    """Ends that belong to the problem are terminal, and infos are without what only agents of this package read.
+
+    Each runner sends all infos to the learner, and the pseudo-reward is the reward already.
+    """
+
+    def __init__(self, env: gym.vector.VectorEnv[Any, Any, Any]) -> None:
+        super().__init__(env)
+        self._weighting = find_tracker(env).weighting
+        self._lengths = np.zeros(env.num_envs, dtype=np.int64)
+        self._is_over = np.zeros(env.num_envs, dtype=np.bool_)
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Reset all copies."""
+        observations, infos = self.env.reset(seed=seed, options=options)
+        self._lengths[:], self._is_over[:] = 0, False
+        return observations, _lean(infos)
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Step all copies; those that had ended an episode reset instead."""
+        observations, rewards, terminated, truncated, infos = self.env.step(actions)
+        self._lengths = np.where(self._is_over, 0, self._lengths + 1)
+        is_end = truncated & ends_problem(self._weighting, self._lengths)
+        terminated, truncated = terminated | is_end, truncated & ~is_end
+        self._is_over = np.asarray(terminated | truncated, dtype=np.bool_)
+        return observations, rewards, terminated, truncated, _lean(infos)
+
+
+def _lean(infos: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in infos.items() if not key.lstrip("_").startswith(("pseudo_reward", "batch"))}
