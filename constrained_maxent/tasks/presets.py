@@ -53,11 +53,14 @@ class Preset:
 _CONTROL: dict[str, Any] = {"discount": 1.0, "scale": "normalized", "smoothing": 1e-6}
 
 # Whole episodes and a buffer of two batches: the pseudo-reward is that of the policy as it is now.
-_CONTROL_DEFAULT: dict[str, Any] = _CONTROL | {
+_CONTROL_DEFAULT_STACK: dict[str, Any] = _CONTROL | {
     "num_envs": 8,
     "episodes_per_batch": 8,
     "steps_per_batch": 8192,
     "estimator": {"kind": "GaussianMixture", "n_components": 16, "buffer_size": 16_000},
+}
+
+_CONTROL_DEFAULT: dict[str, Any] = _CONTROL_DEFAULT_STACK | {
     # Iterates swing between over-exploring and over-obeying: what is shown is their average.
     "agent": {
         "return_discount": 0.99,
@@ -66,6 +69,19 @@ _CONTROL_DEFAULT: dict[str, Any] = _CONTROL | {
         "averaging": 0.9,
         "hidden_sizes": [128, 128],
     },
+}
+
+_CONTROL_PPO: dict[str, Any] = {
+    "return_discount": 0.99,
+    "learning_rate": 1e-3,
+    "final_learning_rate": 3e-5,
+    "gae_lambda": 0.95,
+    "epochs": 4,
+    "minibatch_size": 1024,
+    "clip_range": 0.2,
+    "max_gradient_norm": 10.0,
+    "normalize_observations": True,
+    "hidden_sizes": [128, 128],
 }
 
 # The paper's table of training parameters.
@@ -135,16 +151,16 @@ PRESETS: Mapping[str, Mapping[PresetName, Preset]] = {
             scale="truncated",
             smoothing=1e-5,
             estimator={"kind": "Counts", "memory": Geometric(0.7, 0.97)},
-            penalty=QuadraticContinuation(0.1, 1.0),
+            penalty=QuadraticContinuation(0.15, 0.6),
             pairing="previous",
             normalize_reward=True,
             agent={
                 "optimizer": "adam",
                 "baseline": "critic",
-                "learning_rate": 0.006,
-                "final_learning_rate": 1e-5,
+                "learning_rate": 0.0035,
+                "final_learning_rate": 4e-6,
                 "gae_lambda": 1.0,
-                "epochs": 20,
+                "epochs": 40,
                 "minibatch_size": 0,
                 "clip_range": 0.2,
                 "max_divergence": 0.003,
@@ -160,6 +176,16 @@ PRESETS: Mapping[str, Mapping[PresetName, Preset]] = {
         "default": Preset(
             iterations=60, penalty=AdaptiveLagrangian(3.0, 60.0, largest_violation=1e-3), **_CONTROL_DEFAULT
         ),
+        # Little price at first, and a centimetre as the least violation that counts as one: the price moves no faster
+        # than an agent learns that is not told of it. The entropy is of states and actions where the agent says log π.
+        "ppo": Preset(
+            iterations=60,
+            penalty=AdaptiveLagrangian(0.3, 30.0, largest_violation=1e-2),
+            pairing="previous",
+            normalize_reward=True,
+            agent=_CONTROL_PPO,
+            **_CONTROL_DEFAULT_STACK,
+        ),
         "paper": Preset(iterations=2000, **_CONTROL_PAPER),
     },
     "PointMass-PGP-v0": {
@@ -169,6 +195,15 @@ PRESETS: Mapping[str, Mapping[PresetName, Preset]] = {
             limit=None,
             penalty=AdaptiveLagrangian(3.0, 60.0, largest_violation=0.0),
             **_CONTROL_DEFAULT,
+        ),
+        "ppo": Preset(
+            iterations=150,
+            limit=None,
+            penalty=AdaptiveLagrangian(1.0, 30.0, largest_violation=0.0),
+            pairing="previous",
+            normalize_reward=True,
+            agent=_CONTROL_PPO,
+            **_CONTROL_DEFAULT_STACK,
         ),
         "paper": Preset(iterations=1000, limit=None, **_CONTROL_PAPER),
     },
