@@ -77,6 +77,8 @@ class Tracker:
         sources: where each observed quantity comes from, by the name that it is recorded under.
         last_batch: the batch closed last.
         last_report: what it ended with.
+        last_step: what was recorded of the latest step of a vector, by name, one row for each copy: ``observation``,
+            ``action``, where they are known ``state`` and ``log_prob``, and ``cost <key>`` (see :func:`cost_column`).
         violations: how far each constraint was broken while an agent learnt, by name.
         recorded_steps: steps of all batches that an agent learnt from.
         generation: changes where the steps under way are to be forgotten; recording wrappers look at it.
@@ -111,6 +113,7 @@ class Tracker:
         self.sources: dict[str, Source] = {}
         self.last_batch: Batch | None = None
         self.last_report: Report | None = None
+        self.last_step: Mapping[str, NDArray[Any]] | None = None
         self.violations: dict[str, Violations] = {}
         self.recorded_steps = 0
         self.generation = 0
@@ -312,6 +315,11 @@ class Tracker:
         self.catch_up()
 
     @property
+    def follows(self) -> bool:
+        """Whether another tracker learns in the place of this one."""
+        return self._leader is not None
+
+    @property
     def hands_in(self) -> bool:
         """Whether batches go to a leader, so that none ends here with a report."""
         return self._leader is not None and not self._is_frozen
@@ -442,6 +450,27 @@ class Tracker:
         if log_probs is not None:
             known["log_probs"] = log_probs
         return self.estimator.points(observations, actions, observed, **known)
+
+    def live_parts(
+        self,
+        observations: NDArray[Any],
+        actions: NDArray[Any],
+        observed: Mapping[str, FloatArray],
+        states: NDArray[Any] | None,
+        log_probs: FloatArray | None,
+    ) -> dict[str, FloatArray]:
+        """The live pseudo-reward of rows by parts, ``(n,)`` each; zeros before the first fit.
+
+        Raises:
+            InvalidData: an observation or action is outside its space.
+        """
+        if self.live is None:
+            if self.estimator.table_shape() is not None:
+                self.estimator.encode(observations, actions)
+            return {name: np.zeros(len(actions)) for name in self.problem.term_names}
+        if self.live.is_tabular:
+            return self.live.at_cells(self.estimator.encode(observations, actions), observed)
+        return self.live.at(self.points(observations, actions, observed, states, log_probs))
 
     # Batches.
 
@@ -675,6 +704,11 @@ class Tracker:
         if state is not None:
             scale.load_state_dict(state)
         return scale
+
+
+def cost_column(key: str) -> str:
+    """Name of an observed quantity among recorded columns, some of which could be called like it."""
+    return f"cost {key}"
 
 
 def _read_only(column: FloatArray) -> FloatArray:

@@ -36,7 +36,7 @@ def inputs(given: dict[str, Any]) -> torch.Tensor:
 
 
 class Policy(CategoricalMixin, Model):
-    """A softmax of scores."""
+    """A softmax over actions."""
 
     def __init__(self, **spaces: Any) -> None:
         Model.__init__(self, **spaces)
@@ -48,7 +48,7 @@ class Policy(CategoricalMixin, Model):
 
 
 class Value(DeterministicMixin, Model):
-    """V(s)."""
+    """The critic."""
 
     def __init__(self, **spaces: Any) -> None:
         Model.__init__(self, **spaces)

@@ -32,22 +32,31 @@ _INTERLEAVED = 200
 _REMEDY = (
     "each with an occupancy estimate and a price of its limits of its own, and an agent that learns from all of them "
     "solves none of their problems. Put one stack around the copies: wrappers.constrain(gym.make_vec(...)), for the "
-    "ids of this package gym.make_vec(id, num_envs=...) without vectorization_mode, or for Stable-Baselines3 "
-    "adapters.sb3.VecEnv(...)."
+    "ids of this package gym.make_vec(id, num_envs=...) without vectorization_mode; for Stable-Baselines3 "
+    "adapters.sb3.VecEnv(...), for RLlib adapters.rllib.config(...)."
 )
 
 
-def require_one_estimate() -> None:
-    """Raise ``SeparateEstimates`` where the stack that calls this is one of several copies that are stepped together.
+def require_one_estimate(*, is_vector: bool) -> None:
+    """Raise ``SeparateEstimates`` where the stack that calls this is one of several that one agent learns from.
 
-    Of copies in processes of their own the first cannot know that there are others; the second can.
+    A vector stack is one for all its copies, but runners in several processes may have one each. Of copies in processes
+    of their own the first cannot know that there are others; the second can.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if _copies(frame) > 1:
+        if _runners(frame) > 1 or (not is_vector and _copies(frame) > 1):
             where = frame.f_globals.get("__name__")
             raise SeparateEstimates(f"Whoever resets this stack ({where}) steps several such copies, {_REMEDY}")
         frame = frame.f_back
+
+
+def _runners(frame: FrameType) -> int:
+    """How many runners of RLlib learn from stacks as that in whose runner a frame is."""
+    owner = frame.f_locals.get("self")
+    is_runner = any(kind.__module__.startswith("ray.rllib.env.") for kind in type(owner).__mro__)
+    config = getattr(owner, "config", None) if is_runner else None
+    return 1 if getattr(config, "in_evaluation", True) else int(getattr(config, "num_env_runners", 1))
 
 
 def _copies(frame: FrameType) -> int:

@@ -103,7 +103,7 @@ class TrackOccupancy(Tracking, ScalarLayer):
         """Reset the environment. An unfinished episode counts as truncated, unless ``options`` asks for a new batch."""
         tracker = self.tracker
         if not self._calls:
-            require_one_estimate()
+            require_one_estimate(is_vector=False)
         self._seal()
         if not self._observations or self._generation != tracker.generation:
             self._generation = tracker.generation

@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode
 from ray.rllib.env.env_context import EnvContext
 from ray.tune.registry import ENV_CREATOR, _global_registry
 
-import constrained_maxent  # noqa: F401  # registers the ids, in runners too
+from constrained_maxent import envs  # noqa: F401  # registers the ids, in runners too
 from constrained_maxent.adapters.horizon import ends_problem
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.tracker import find_tracker

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from constrained_maxent.adapters.sb3.callbacks import EvalCallback, OccupancyCallback
     from constrained_maxent.adapters.sb3.checkpoints import load, save
     from constrained_maxent.adapters.sb3.policies import policy_log_prob, policy_table
+    from constrained_maxent.adapters.sb3.replay_buffer import OccupancyReplayBuffer
     from constrained_maxent.adapters.sb3.vec_env import VecEnv
 
 INSTALL = 'pip install "constrained-maxent[sb3]"'
@@ -34,6 +35,7 @@ _NAMES = {
     "callbacks": ["EvalCallback", "OccupancyCallback"],
     "checkpoints": ["load", "save"],
     "policies": ["policy_log_prob", "policy_table"],
+    "replay_buffer": ["OccupancyReplayBuffer"],
     "vec_env": ["VecEnv"],
 }
 _find, __dir__ = lazy(__name__, **_NAMES)
@@ -48,6 +50,7 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "EvalCallback",
     "OccupancyCallback",
+    "OccupancyReplayBuffer",
     "VecEnv",
     "as_agent",
     "load",

@@ -51,10 +51,14 @@ def policy_log_prob(model: Any, *, normalization: Any = None) -> LogProb:
         import torch
 
         elements = from_rows(space, observations)
+        was_training = policy.training
         policy.set_training_mode(False)  # as when it acts
-        seen, _ = policy.obs_to_tensor(elements if found is None else found.normalize_obs(elements))
-        with torch.no_grad():
-            return density(seen, actions)
+        try:
+            seen, _ = policy.obs_to_tensor(elements if found is None else found.normalize_obs(elements))
+            with torch.no_grad():
+                return density(seen, actions)
+        finally:
+            policy.set_training_mode(was_training)
 
     return log_prob
 

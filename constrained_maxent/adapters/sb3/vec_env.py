@@ -15,6 +15,7 @@ from stable_baselines3.common.vec_env import base_vec_env as base
 
 from constrained_maxent.adapters.horizon import ends_problem
 from constrained_maxent.adapters.sb3.infos import infos_of
+from constrained_maxent.adapters.sb3.replay_buffer import meet_learner
 from constrained_maxent.adapters.sb3.suggestions import ppo_arguments
 from constrained_maxent.adapters.sb3.vectors import layers_of, make_vector, require_usable
 from constrained_maxent.errors import InvalidSetting
@@ -99,6 +100,11 @@ class VecEnv(base.VecEnv):
         finally:
             self._agent = None
 
+    @property
+    def log_prob(self) -> LogProb | None:
+        """Log π of the model that learns, as :meth:`acting` was told it."""
+        return None if self._agent is None else self._agent[1]
+
     def _log_prob_of_who_acts(self) -> LogProb | None:
         if self._agent is None:
             return None
@@ -111,6 +117,7 @@ class VecEnv(base.VecEnv):
         options = self._options[0] if self._options else {}
         if any(other != options for other in self._options):
             raise InvalidSetting("set_options: a vector environment takes the same options for all copies.")
+        meet_learner(self)
         observations, infos = self.env.reset(seed=self._seeds[0], options={**options, NEW_BATCH: True})
         self.reset_infos = infos_of(infos, self.num_envs)
         self._lengths[:] = 0

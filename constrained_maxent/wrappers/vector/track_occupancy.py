@@ -16,10 +16,11 @@ from constrained_maxent.errors import IntegerInfo, InvalidData, InvalidSetting
 from constrained_maxent.functionals.base import OWN_REWARD
 from constrained_maxent.records import Report
 from constrained_maxent.spaces import as_row, as_rows
-from constrained_maxent.tracker import NEW_BATCH
+from constrained_maxent.tracker import NEW_BATCH, cost_column
 from constrained_maxent.types import Batch, FloatArray
 from constrained_maxent.wrappers.layers import VOID, Tracking, VectorLayer
 from constrained_maxent.wrappers.observed import observed_cost, reported_costs, require_usable, states_of
+from constrained_maxent.wrappers.one_estimate import require_one_estimate
 from constrained_maxent.wrappers.replies import checked_reset, copied_info, explained, five, flags, rewards_of
 from constrained_maxent.wrappers.vector.autoreset import Autoreset
 from constrained_maxent.wrappers.vector.recorder import Columns, VectorRecorder, join
@@ -70,6 +71,8 @@ class TrackOccupancy(Tracking, VectorLayer):
 
         Unfinished episodes count as truncated, unless ``options`` asks for a new batch.
         """
+        if not self.tracker.follows and self._rows is None:
+            require_one_estimate(is_vector=True)
         self._seal()
         options = dict(options or {})
         new_batch = bool(options.pop(NEW_BATCH, False))
@@ -180,7 +183,7 @@ class TrackOccupancy(Tracking, VectorLayer):
         log_probs = tracker.log_probs(self._rows, action_rows)
         is_first = recorder.n_steps == 0 and self._first_half is None
         self._require_log_prob_throughout(log_probs is not None, is_first=is_first)
-        parts = self._live_parts(self._rows, action_rows, observed, log_probs)
+        parts = tracker.live_parts(self._rows, action_rows, observed, states, log_probs)
         rows = self._checked_rows(observations)
         for final in finals.values():
             require_usable("The observation", np.asarray(as_row(self.single_observation_space, final)))
@@ -195,7 +198,9 @@ class TrackOccupancy(Tracking, VectorLayer):
             columns["state"] = states
         if log_probs is not None:
             columns["log_prob"] = log_probs
-        recorder.record(columns | {_column(key): values for key, values in observed.items()})
+        columns |= {cost_column(key): values for key, values in observed.items()}
+        recorder.record(columns)
+        tracker.last_step = columns
         tracker.timesteps += recorder.num_envs  # as agents count them
         for i in np.flatnonzero(done & ~void).tolist():
             self._lengths_seen.ended(i, int(recorder.time[i]), "terminated" if terminated[i] else "truncated")
@@ -250,19 +255,6 @@ class TrackOccupancy(Tracking, VectorLayer):
                 IntegerInfo,
                 stacklevel=6,
             )
-
-    def _live_parts(
-        self, rows: NDArray[Any], actions: NDArray[Any], observed: dict[str, FloatArray], log_probs: FloatArray | None
-    ) -> dict[str, FloatArray]:
-        """The live pseudo-reward by parts. Raises InvalidData: an observation or action is outside its space."""
-        live, estimator = self.tracker.live, self.tracker.estimator
-        if live is None:
-            if self._has_cells:
-                estimator.encode(rows, actions)
-            return self._zeros()
-        if live.is_tabular:
-            return live.at_cells(estimator.encode(rows, actions), observed)
-        return live.at(self.tracker.points(rows, actions, observed, self._states, log_probs))
 
     def _zeros(self) -> dict[str, FloatArray]:
         return {name: np.zeros(self.num_envs) for name in self.tracker.problem.term_names}
@@ -359,7 +351,7 @@ class TrackOccupancy(Tracking, VectorLayer):
             actions=columns["action"],
             lengths=lengths,
             weights=self.tracker.weighting.weights(columns["time"]),
-            costs={key: columns[_column(key)] for key in self.tracker.sources},
+            costs={key: columns[cost_column(key)] for key in self.tracker.sources},
             log_probs=columns.get("log_prob"),
             states=columns.get("state"),
             starts=starts,
@@ -367,8 +359,3 @@ class TrackOccupancy(Tracking, VectorLayer):
             truncated=columns["truncated"][first],
         )
         return self.tracker.counted(batch)
-
-
-def _column(key: str) -> str:
-    """Name of a cost among the recorder's columns, some of which could be called like it."""
-    return f"cost {key}"

@@ -15,7 +15,7 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack, VecMonitor, VecNormalize
 
 import constrained_maxent as cmx
-from constrained_maxent.adapters.sb3 import EvalCallback, OccupancyCallback, VecEnv, as_agent
+from constrained_maxent.adapters.sb3 import EvalCallback, OccupancyCallback, OccupancyReplayBuffer, VecEnv, as_agent
 from constrained_maxent.adapters.sb3.evaluator import Evaluator, PolicyValues
 from constrained_maxent.errors import (
     ContradictedDynamics,
@@ -53,10 +53,10 @@ def rows(folder):
         return [{key: float(value) for key, value in row.items() if value} for row in csv.DictReader(file)]
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def few_episodes(monkeypatch):
-    monkeypatch.setattr("constrained_maxent.adapters.sb3.evaluator._ENOUGH_EPISODES", 8)
-    return 8
+    monkeypatch.setattr("constrained_maxent.adapters.sb3.evaluator._ENOUGH_EPISODES", 32)
+    return 32
 
 
 @pytest.fixture
@@ -143,17 +143,22 @@ class TestOccupancyCallback:
         model.learn(50, callback=callback)
         assert venv.tracker.last_batch.log_probs is not None
 
-    def test_the_uniform_actions_that_off_policy_algorithms_begin_with(self, pendulum, few_episodes):
+    def test_the_uniform_actions_that_off_policy_algorithms_begin_with(self, pendulum):
+        class Unevaluated(OccupancyCallback):
+            def _on_training_end(self):
+                pass
+
         venv = pendulum(2)
         SAC(
             "MlpPolicy",
             venv,
             learning_starts=100,
             buffer_size=100,
+            replay_buffer_class=OccupancyReplayBuffer,
             seed=0,
             device="cpu",
             policy_kwargs={"net_arch": [4]},
-        ).learn(64, callback=OccupancyCallback(**QUIET))
+        ).learn(64, callback=Unevaluated(**QUIET))
         np.testing.assert_allclose(venv.tracker.last_batch.log_probs, -math.log(4.0))  # torques from -2 to 2
 
     def test_one_environment_as_it_is(self, capsys):
@@ -167,26 +172,26 @@ class TestOccupancyCallback:
         with pytest.raises(MissingTracker):
             ppo(DummyVecEnv([lambda: gym.make("SafeFrozenLake-v0")])).learn(50, callback=OccupancyCallback())
 
-    def test_fresh_episodes_where_dynamics_are_unknown(self, make_corridor, capsys):
+    def test_fresh_episodes_where_dynamics_are_unknown(self, make_corridor, capsys, few_episodes):
         venv = VecEnv(make_corridor(2, steps_per_batch=50))
         model, callback = ppo(venv), OccupancyCallback()
         model.learn(50, callback=callback)
         before = venv.tracker.state_dict()["iteration"], venv.tracker.timesteps
         assert before == (1, 50)
-        assert callback.values.n_episodes == 256  # of 5 steps
-        fresh = evaluate_rollouts(make_corridor(2), as_agent(model), n_episodes=256, seed=3)
+        assert callback.values.n_episodes == few_episodes
+        fresh = evaluate_rollouts(make_corridor(2), as_agent(model), n_episodes=64, seed=3)
         assert callback.values.objective == pytest.approx(fresh.objective.mean, abs=0.3)
         assert callback.values.constraints["cost"] == pytest.approx(fresh.constraints["cost"].mean, abs=0.1)
-        assert "256 fresh episodes" in capsys.readouterr().out
+        assert f"{few_episodes} fresh episodes" in capsys.readouterr().out
 
-    def test_what_cannot_be_copied_needs_an_environment_beside_it(self, make_corridor):
+    def test_what_cannot_be_copied_needs_an_environment_beside_it(self, make_corridor, few_episodes):
         env = make_corridor(2, steps_per_batch=50)
         env.unwrapped.wire = (number for number in range(3))  # what cannot be copied either
         with pytest.raises(InvalidSetting, match="eval_env="):
             ppo(VecEnv(env)).learn(50, callback=OccupancyCallback(**QUIET))
         callback = OccupancyCallback(eval_env=make_corridor(4), **QUIET)
         ppo(VecEnv(env)).learn(50, callback=callback)
-        assert callback.values.n_episodes == 256
+        assert callback.values.n_episodes == few_episodes
 
     def test_dynamics_that_are_not_those_published_have_no_exact_values(self, few_episodes):
         env = gym.make("FrozenLake-PGP-v0", pairing="previous", episodes_per_batch=2)
@@ -197,9 +202,24 @@ class TestOccupancyCallback:
         assert callback.values.n_episodes == few_episodes
 
 
+@pytest.mark.parametrize(
+    ("env_id", "settings", "n_episodes"),
+    [
+        ("FrozenLake-PGP-v0", {"episodes_per_batch": 16}, 256),  # of 25 steps
+        ("FrozenLake-PGP-v0", {"episodes_per_batch": 400}, 400),
+        ("SafeCartpole-PGP-v0", {"steps_per_batch": 20_000}, 20),  # of 1000
+        ("SafeCartpole-PGP-v0", {"steps_per_batch": 2000}, 8),
+    ],
+)
+def test_how_many_episodes(monkeypatch, env_id, settings, n_episodes):
+    monkeypatch.undo()
+    venv = VecEnv(env_id, num_envs=2, preset="default", **settings)
+    assert Evaluator(ppo(venv)).n_episodes == n_episodes
+
+
 class TestWarnings:
     def test_greedy(self, grid):
-        model = DQN("MlpPolicy", grid, buffer_size=100, learning_starts=100, device="cpu")
+        model = DQN("MlpPolicy", grid, 1e-4, 100, 100, replay_buffer_class=OccupancyReplayBuffer, device="cpu")
         with pytest.warns(NoActionEntropy, match="greedy"):
             model.learn(8, callback=OccupancyCallback(**QUIET))
 
