@@ -64,7 +64,7 @@ def make_stack(config: Any, worker_index: int = 0) -> gym.vector.VectorEnv[Any, 
 
 
 def _begins_at_0(space: gym.Space[Any]) -> bool:
-    parts = getattr(space, "spaces", ())
+    parts: Any = getattr(space, "spaces", ())
     parts = parts.values() if isinstance(space, gym.spaces.Dict) else parts
     return not np.any(getattr(space, "start", 0)) and all(map(_begins_at_0, parts))
 
