@@ -10,7 +10,7 @@ import tyro
 from gymnasium.error import DependencyNotInstalled
 
 from constrained_maxent.cli.console import console
-from constrained_maxent.reproduction import ControlStudyName, Effort, GridStudyName
+from constrained_maxent.reproduction import AgentStudyName, ControlStudyName, Effort, GridStudyName
 from constrained_maxent.startup import INTERRUPTED
 
 
@@ -60,12 +60,34 @@ class ReproduceControl:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReproduceAgents:
+    """Agents of Stable-Baselines3 as suggested, over seeds: train, evaluate the last policies, write tables."""
+
+    only: tuple[AgentStudyName, ...] = ()
+    """These studies only. Default: all."""
+    seeds: int | None = None
+    """Seeds of each case, from 0. Default: the study's own number."""
+    workers: int = 1
+    """Runs at a time."""
+    out: Path = Path("runs/agents")
+    """Folder of the results. Finished runs in it are not done again."""
+    quiet: bool = False
+    """Do not say which runs are done."""
+
+    def run(self) -> None:
+        from constrained_maxent.cli.studies import reproduce_agents
+
+        reproduce_agents(self.only, self.out, seeds=self.seeds, workers=self.workers, quiet=self.quiet)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Reproduce:
     """Run the paper's experiments, all or in parts; write tables and figures."""
 
     what: Annotated[
         Annotated[ReproduceGrid, tyro.conf.subcommand(name="grid")]
-        | Annotated[ReproduceControl, tyro.conf.subcommand(name="control")],
+        | Annotated[ReproduceControl, tyro.conf.subcommand(name="control")]
+        | Annotated[ReproduceAgents, tyro.conf.subcommand(name="agents")],
         tyro.conf.arg(name=""),
     ]
     """Which of them."""

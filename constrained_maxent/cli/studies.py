@@ -1,4 +1,4 @@
-"""What ``cmaxent reproduce grid`` and ``control`` do and print."""
+"""What ``cmaxent reproduce grid``, ``control`` and ``agents`` do and print."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.table import Table
 from constrained_maxent.cli.console import console, figures_table, number, print_paths, print_table
 from constrained_maxent.engine import EngineProgress
 from constrained_maxent.evaluation import Estimate, over_seeds
-from constrained_maxent.reproduction import Effort, control
+from constrained_maxent.reproduction import AgentStudyName, Effort, agents, control
 from constrained_maxent.reproduction.grid.claims import Claim, claims, claims_table
 from constrained_maxent.reproduction.grid.figures import draw_study
 from constrained_maxent.reproduction.grid.run import StudyFiles, frank_wolfe_mixtures, run_study
@@ -180,3 +180,34 @@ def _control_figures(name: str, results: Sequence[control.CaseResult], expert: S
         table.add_row(figure, *(str(figures.get(figure, "")) for figures in columns.values()))
     table.add_row("training, longest (s)", *(f"{max(result.seconds):.0f}" for result in results))
     return table
+
+
+def reproduce_agents(
+    names: Iterable[AgentStudyName], out: Path, *, seeds: int | None, workers: int, quiet: bool
+) -> None:
+    """Run the studies of these names, all if there are none, write and print what came out."""
+    require_folder(out)
+    for name in dict.fromkeys(names) or agents.STUDIES:
+        begun = time.perf_counter()
+        rows = agents.run_study(
+            name,
+            out / name,
+            seeds=seeds,
+            workers=workers,
+            progress=lambda label: None if quiet else console.print(f"done: {label}", highlight=False),
+        )
+        path, _ = write_table(out / f"{name}.csv", rows)
+        measured = [column for column in rows.columns if column not in ("study", "case", "seed")]
+        table = figures_table(f"{name}, last policies: mean, least, most", "case", "seeds", *measured)
+        for (case,), part in rows.group_by("case", maintain_order=True):
+            cells = (part[column].drop_nulls() for column in measured)
+            table.add_row(str(case), str(len(part)), *(_spread(list(cell)) for cell in cells))
+        print_table(table)
+        console.print(f"{time.perf_counter() - begun:.0f} s", highlight=False)
+        print_paths(path)
+
+
+def _spread(values: Sequence[float]) -> str:
+    if not values:
+        return ""
+    return f"{number(sum(values) / len(values), 3)} ({number(min(values), 3)}, {number(max(values), 3)})"

@@ -28,5 +28,8 @@ GridStudyName = Literal[
 ControlStudyName = Literal["cartpole", "cartpole-options", "cartpole-paper", "cartpole-paper-options", "point-mass"]
 """Studies of continuous control."""
 
+AgentStudyName = Literal["grid", "grid-one-copy", "grid-others", "cartpole"]
+"""Studies of other people's agents."""
+
 Effort = Literal["smoke", "paper"]
 """How much of a grid study is done: enough to see that it works, or as much as the paper has."""

@@ -11,8 +11,9 @@ from constrained_maxent.functionals.entropy import Over
 from constrained_maxent.occupancy import Scale
 from constrained_maxent.penalties import AdaptiveLagrangian, Penalty, Quadratic, QuadraticContinuation
 from constrained_maxent.schedules import Geometric
+from constrained_maxent.tracker import Pairing
 
-PresetName = Literal["default", "paper"]
+PresetName = Literal["default", "paper", "ppo"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +25,11 @@ class Preset:
         steps_per_batch: size of a batch where the episodes would be fewer than the copies, or have no end.
         over, smoothing: of the entropy; σ is in units of λ̂.
         estimator: plain data that describes it.
+        pairing: which estimate goes with which reward.
+        normalize_reward: whether the reward that agents get is divided by a running scale.
         limit: of the task's constraint; ``None`` for a task that has one only where a limit is given.
-        agent: hyperparameters of ``PGP`` by name: what the stack suggests.
+        agent: hyperparameters by their names in ``PGPSettings``: what the stack suggests to ``PGP``, and by adapters to
+            others.
     """
 
     iterations: int
@@ -37,6 +41,8 @@ class Preset:
     over: Over = "state-action"
     smoothing: float
     estimator: Mapping[str, Any]
+    pairing: Pairing = "same"
+    normalize_reward: bool = False
     limit: float | None = 0.0
     penalty: Penalty
     agent: Mapping[str, Any] = field(default_factory=dict)
@@ -47,11 +53,14 @@ class Preset:
 _CONTROL: dict[str, Any] = {"discount": 1.0, "scale": "normalized", "smoothing": 1e-6}
 
 # Whole episodes and a buffer of two batches: the pseudo-reward is that of the policy as it is now.
-_CONTROL_DEFAULT: dict[str, Any] = _CONTROL | {
+_CONTROL_DEFAULT_STACK: dict[str, Any] = _CONTROL | {
     "num_envs": 8,
     "episodes_per_batch": 8,
     "steps_per_batch": 8192,
     "estimator": {"kind": "GaussianMixture", "n_components": 16, "buffer_size": 16_000},
+}
+
+_CONTROL_DEFAULT: dict[str, Any] = _CONTROL_DEFAULT_STACK | {
     # Iterates swing between over-exploring and over-obeying: what is shown is their average.
     "agent": {
         "return_discount": 0.99,
@@ -60,6 +69,19 @@ _CONTROL_DEFAULT: dict[str, Any] = _CONTROL | {
         "averaging": 0.9,
         "hidden_sizes": [128, 128],
     },
+}
+
+_CONTROL_PPO: dict[str, Any] = {
+    "return_discount": 0.99,
+    "learning_rate": 1e-3,
+    "final_learning_rate": 3e-5,
+    "gae_lambda": 0.95,
+    "epochs": 4,
+    "minibatch_size": 1024,
+    "clip_range": 0.2,
+    "max_gradient_norm": 10.0,
+    "normalize_observations": True,
+    "hidden_sizes": [128, 128],
 }
 
 # The paper's table of training parameters.
@@ -118,6 +140,34 @@ PRESETS: Mapping[str, Mapping[PresetName, Preset]] = {
             estimator={"kind": "Counts"},
             penalty=Quadratic(0.005),
         ),
+        # A thousand batches: price and memory move no faster than the agent learns. Whole returns, as a critic lags
+        # behind rewards that change; and many small steps up to a largest divergence, so that one rate serves a table
+        # (``hidden_sizes=()``) as well as networks, which a step of the same size changes far more.
+        "ppo": Preset(
+            iterations=1000,
+            num_envs=16,
+            episodes_per_batch=16,
+            discount=0.99,
+            scale="truncated",
+            smoothing=1e-5,
+            estimator={"kind": "Counts", "memory": Geometric(0.7, 0.97)},
+            penalty=QuadraticContinuation(0.15, 0.6),
+            pairing="previous",
+            normalize_reward=True,
+            agent={
+                "optimizer": "adam",
+                "baseline": "critic",
+                "learning_rate": 0.0035,
+                "final_learning_rate": 4e-6,
+                "gae_lambda": 1.0,
+                "epochs": 40,
+                "minibatch_size": 0,
+                "clip_range": 0.2,
+                "max_divergence": 0.003,
+                "max_gradient_norm": 10.0,
+                "hidden_sizes": [64, 64],
+            },
+        ),
     },
     "SafeCartpole-PGP-v0": {
         # Little price at first: an agent that is punished before it has seen anything stays where it is. Where the rail
@@ -125,6 +175,16 @@ PRESETS: Mapping[str, Mapping[PresetName, Preset]] = {
         # unit, the penalty would shake the policy for nothing. So a millimetre, at scale "normalized".
         "default": Preset(
             iterations=60, penalty=AdaptiveLagrangian(3.0, 60.0, largest_violation=1e-3), **_CONTROL_DEFAULT
+        ),
+        # Little price at first, and a centimetre as the least violation that counts as one: the price moves no faster
+        # than an agent learns that is not told of it. The entropy is of states and actions where the agent says log π.
+        "ppo": Preset(
+            iterations=60,
+            penalty=AdaptiveLagrangian(0.3, 30.0, largest_violation=1e-2),
+            pairing="previous",
+            normalize_reward=True,
+            agent=_CONTROL_PPO,
+            **_CONTROL_DEFAULT_STACK,
         ),
         "paper": Preset(iterations=2000, **_CONTROL_PAPER),
     },
@@ -135,6 +195,15 @@ PRESETS: Mapping[str, Mapping[PresetName, Preset]] = {
             limit=None,
             penalty=AdaptiveLagrangian(3.0, 60.0, largest_violation=0.0),
             **_CONTROL_DEFAULT,
+        ),
+        "ppo": Preset(
+            iterations=150,
+            limit=None,
+            penalty=AdaptiveLagrangian(1.0, 30.0, largest_violation=0.0),
+            pairing="previous",
+            normalize_reward=True,
+            agent=_CONTROL_PPO,
+            **_CONTROL_DEFAULT_STACK,
         ),
         "paper": Preset(iterations=1000, limit=None, **_CONTROL_PAPER),
     },

@@ -92,7 +92,7 @@ def make_stack(
     num_envs: int | None = None,
     preset: PresetName = "default",
     iterations: int | None = None,
-    pairing: Pairing = "same",
+    pairing: Pairing | None = None,
     limit: float | None = None,
     beta: float | None = None,
     penalty: Penalty | Mapping[str, Any] | None = None,
@@ -106,17 +106,19 @@ def make_stack(
     estimator: OccupancyEstimator | Mapping[str, Any] | None = None,
     memory: Schedule | None = None,
     buffer_size: int | None = None,
+    normalize_reward: bool | None = None,
     **environment: Any,
 ) -> Any:
     """A task inside ``TrackOccupancy``, the entropy objective, its constraint and ``PseudoReward``.
 
     Args:
         num_envs: ``None`` for the scalar environment, else the number of sub-environments of the vector one.
-        preset: ``"default"`` for what measures best, ``"paper"`` for the paper's settings. What is given explicitly
-            goes before the preset.
+        preset: ``"default"`` for what measures best with ``PGP``, ``"paper"`` for the paper's settings, ``"ppo"`` for
+            agents that update on their own schedule. What is given explicitly goes before the preset.
         iterations: batches that the training will have. Schedules of penalty, memory and learning rate end there.
             ``PGP.learn(iterations=...)`` says it as well: this is for other agents.
-        pairing: which estimate goes with which reward, see :data:`~constrained_maxent.tracker.Pairing`.
+        pairing: which estimate goes with which reward, see :data:`~constrained_maxent.tracker.Pairing`; by default the
+            preset's.
         limit: of the constraint: the budget of ⟨c, λ⟩, usual 0, or the largest KL divergence from the reference.
         beta: β of a quadratic penalty, constant. The default presets find a price by schedules of their own.
         penalty: another one, or its plain data, instead of the preset's.
@@ -130,6 +132,7 @@ def make_stack(
         smoothing: σ of the entropy, in units of λ̂.
         estimator: instead of the preset's; the angle of the cartpole needs ``periodic=(2,)``.
         memory, buffer_size: of the estimator, instead of the preset's.
+        normalize_reward: whether the reward is divided by a running scale, instead of what the preset says.
         environment: arguments of the bare environment.
 
     Raises:
@@ -140,7 +143,16 @@ def make_stack(
         raise InvalidSetting(f"preset={preset!r} must be one of {', '.join(PRESETS[task.env_id])}.")
     chosen = replace(
         PRESETS[task.env_id][preset],
-        **_given(limit=limit, discount=discount, scale=scale, over=over, smoothing=smoothing, estimator=estimator),
+        **_given(
+            pairing=pairing,
+            limit=limit,
+            discount=discount,
+            scale=scale,
+            over=over,
+            smoothing=smoothing,
+            estimator=estimator,
+            normalize_reward=normalize_reward,
+        ),
     )
     _check_constraint(task, chosen.limit, beta=beta, penalty=penalty, reference=reference)
     if beta is not None and penalty is not None:
@@ -177,15 +189,16 @@ def make_stack(
         steps_per_batch=steps_per_batch,
         discount=chosen.discount,
         scale=chosen.scale,
-        pairing=pairing,
+        pairing=chosen.pairing,
         state="state" if task.is_continuous else None,
         replace_reward=not imitates,
+        normalize_reward=chosen.normalize_reward and not imitates,
         suggestions=chosen.agent,
     )
     if imitates:
         kit: Any = wrappers if num_envs is None else wrappers.vector
         stack = kit.ImitationConstraint(stack, _described(reference), limit=chosen.limit, penalty=enforced)
-        stack = kit.PseudoReward(stack)
+        stack = kit.PseudoReward(stack, normalize=chosen.normalize_reward)
     if iterations is not None:
         find_tracker(stack).announce(iterations=check_count("iterations", iterations))
     return stack

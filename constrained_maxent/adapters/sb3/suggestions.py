@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +45,8 @@ def ppo_arguments(tracker: Tracker, num_envs: int) -> dict[str, Any]:
     if "learning_rate" in given and given.get("optimizer", "adam") == "adam":  # others have steps of other units
         start, end = given["learning_rate"], given.get("final_learning_rate")
         arguments["learning_rate"] = start if end is None else GeometricRate(start, end)
+    if math.isfinite(divergence := given.get("max_divergence") or math.inf):
+        arguments["target_kl"] = divergence / 1.5  # Stable-Baselines3 stops at one and a half times its target
     if "hidden_sizes" in given:
         arguments["policy_kwargs"] = {"net_arch": list(given["hidden_sizes"])}
     if tracker.steps_of_full_batch is not None:
