@@ -264,9 +264,8 @@ class Tracker:
         Args:
             n_episodes: within it batches are of so many whole episodes; by default as in training.
         """
-        names = ["iteration", "timesteps", "last_batch", "last_report", "episodes_per_batch", "steps_per_batch"]
-        names.append("_version")
-        kept = {name: getattr(self, name) for name in names}
+        counts = ("iteration", "timesteps", "last_batch", "last_report", "_version")
+        kept = {name: getattr(self, name) for name in (*counts, "episodes_per_batch", "steps_per_batch")}
         was_frozen, self._is_frozen = self._is_frozen, True
         if n_episodes is not None:
             self.episodes_per_batch, self.steps_per_batch = n_episodes, None

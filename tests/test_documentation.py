@@ -74,8 +74,8 @@ def test_every_part_of_the_readmes_table_can_be_reached() -> None:
         importlib.import_module(f"constrained_maxent.{part}")
 
 
-def test_readme_has_its_three_snippets() -> None:
-    assert len(blocks(ROOT / "README.md")) == 3
+def test_readme_has_its_four_snippets() -> None:
+    assert len(blocks(ROOT / "README.md")) == 4
 
 
 def test_readme_names_every_example() -> None:

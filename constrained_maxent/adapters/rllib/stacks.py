@@ -28,7 +28,7 @@ def make_stack(config: Any, worker_index: int = 0) -> gym.vector.VectorEnv[Any, 
     Raises:
         MissingTracker: no ``TrackOccupancy``, or one in each copy.
         InvalidSetting: no vector of so many copies, another autoreset than next-step, another pairing than
-            ``"previous"``, or rewards that are the environment's own.
+            ``"previous"``, rewards that are the environment's own, or finite spaces that do not begin at 0.
     """
     copies, settings = config.num_envs_per_env_runner, dict(config.env_config)
     if _global_registry.contains(ENV_CREATOR, config.env):
@@ -42,6 +42,9 @@ def make_stack(config: Any, worker_index: int = 0) -> gym.vector.VectorEnv[Any, 
             f"{copies} here, such as constrain(gym.make_vec(...)), not {env}."
         )
     tracker = find_tracker(env)
+    for space in (env.single_observation_space, env.single_action_space):
+        if not _begins_at_0(space):
+            raise InvalidSetting(f"RLlib numbers the elements of finite spaces from 0, and {space} does not: shift it.")
     if autoreset_mode(env) is not AutoresetMode.NEXT_STEP:
         raise InvalidSetting(
             "RLlib wants each copy to reset in the step after the one that ends an episode: make the vector with "
@@ -58,6 +61,12 @@ def make_stack(config: Any, worker_index: int = 0) -> gym.vector.VectorEnv[Any, 
             "wrappers.vector.PseudoReward on top, as constrain() does."
         )
     return EndsOfProblems(env)
+
+
+def _begins_at_0(space: gym.Space[Any]) -> bool:
+    parts: Any = getattr(space, "spaces", ())
+    parts = parts.values() if isinstance(space, gym.spaces.Dict) else parts
+    return not np.any(getattr(space, "start", 0)) and all(map(_begins_at_0, parts))
 
 
 def _layers_of(env: Any) -> list[Any]:
