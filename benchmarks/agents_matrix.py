@@ -200,12 +200,15 @@ def row(name: str) -> list[str]:
 
 
 def throughput(env_ids: dict[str, str], num_envs: int, steps: int, rounds: int) -> None:
-    """Steps per second of Stable-Baselines3 over our ``VecEnv`` and over its own of bare copies, taking turns."""
+    """Steps per second of processor time of Stable-Baselines3 over our ``VecEnv`` and over its own of bare copies.
+
+    They take turns, and processor time is what else the machine does to neither.
+    """
     from stable_baselines3 import PPO
     from stable_baselines3.common.vec_env import DummyVecEnv
 
     heads = [f"{run}{of}" for run in ("steps: ", "PPO: ") for of in ("DummyVecEnv of bare copies", "VecEnv", "ratio")]
-    print(f"\n| {num_envs} copies, steps per second | {' | '.join(heads)} |")
+    print(f"\n| {num_envs} copies, steps per processor second | {' | '.join(heads)} |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for bare, stack in env_ids.items():
         venvs = [
@@ -228,16 +231,16 @@ def throughput(env_ids: dict[str, str], num_envs: int, steps: int, rounds: int) 
 
 def _random_steps(venv: Any, _: Any, steps: int) -> float:
     actions = [np.stack([venv.action_space.sample() for _ in range(venv.num_envs)]) for _ in range(100)]
-    begun = time.perf_counter()
+    begun = time.process_time()
     for i in range(steps // venv.num_envs):
         venv.step(actions[i % 100])
-    return steps / (time.perf_counter() - begun)
+    return steps / (time.process_time() - begun)
 
 
 def _learn(_: Any, model: Any, steps: int) -> float:
-    begun = time.perf_counter()
+    begun = time.process_time()
     model.learn(steps, reset_num_timesteps=False)
-    return steps / (time.perf_counter() - begun)
+    return steps / (time.process_time() - begun)
 
 
 def main() -> None:
