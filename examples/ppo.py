@@ -25,6 +25,7 @@ from torch.distributions import Categorical, Independent, Normal
 
 import constrained_maxent as cmx
 from constrained_maxent.adapters.horizon import TerminalHorizon
+from constrained_maxent.adapters.sb3.suggestions import discount_of
 
 
 @dataclass
@@ -36,7 +37,7 @@ class Settings:
     seed: int = 0
     """Of environment, networks and actions."""
     return_discount: float = 0.99
-    """γ of the returns; not of the occupancy, whose weights are in the estimate."""
+    """γ of the returns."""
     learning_rate: float = 1e-3
     """Adam's step size at the beginning."""
     final_learning_rate: float = 1e-4
@@ -49,6 +50,8 @@ class Settings:
     """Steps of each gradient; 0 for the whole rollout."""
     clip_range: float = 0.2
     """How far from 1 the ratio of new to old probability still gains."""
+    max_divergence: float = float("inf")
+    """Mean KL divergence from the policy of the rollout [nats] beyond which its passes end."""
     value_coefficient: float = 0.5
     """Weight of the critic's loss."""
     max_gradient_norm: float = 0.5
@@ -57,10 +60,10 @@ class Settings:
     """Units of each hidden layer."""
 
     @classmethod
-    def suggested(cls, suggestions: Mapping[str, Any], **given: Any) -> Settings:
+    def suggested(cls, tracker: cmx.tracker.Tracker, **given: Any) -> Settings:
         """What is given goes before what the environment suggests, and that before the defaults."""
-        known = cls.__dataclass_fields__
-        return cls(**{name: value for name, value in suggestions.items() if name in known} | given)
+        known = {name: value for name, value in tracker.suggestions.items() if name in cls.__dataclass_fields__}
+        return cls(**{"return_discount": discount_of(tracker)} | known | given)
 
 
 def network(n_inputs: int, hidden_sizes: tuple[int, ...], n_outputs: int, gain: float) -> nn.Sequential:
@@ -194,7 +197,10 @@ def update(
         for chosen in torch.randperm(len(inputs)).split(settings.minibatch_size or len(inputs)):
             gains = advantages[chosen]
             gains = (gains - gains.mean()) / (gains.std(correction=0) + 1e-8)
-            ratio = (agent.policy(inputs[chosen]).log_prob(actions[chosen]) - log_probs[chosen]).exp()
+            log_ratio = agent.policy(inputs[chosen]).log_prob(actions[chosen]) - log_probs[chosen]
+            ratio = log_ratio.exp()
+            if (ratio - 1.0 - log_ratio).mean() > settings.max_divergence:
+                return
             clipped = ratio.clamp(1.0 - settings.clip_range, 1.0 + settings.clip_range)
             policy_loss = -torch.minimum(ratio * gains, clipped * gains).mean()
             value_loss = (agent.value(inputs[chosen]) - returns[chosen]).square().mean()
@@ -226,7 +232,8 @@ def report(batches: list[Mapping[str, Any]], timesteps: int) -> None:
 def main(env_id: str = "FrozenLake-PGP-v0", num_envs: int = 16, total_timesteps: int = 400_000, seed: int = 0) -> None:
     """Train on a -PGP- id and evaluate; environments of your own are wrapped by hand and given to ``train``."""
     env = make(env_id, num_envs)
-    agent = train(env, Settings(total_timesteps=total_timesteps, seed=seed))
+    tracker = cmx.wrappers.find_tracker(env)
+    agent = train(env, Settings.suggested(tracker, total_timesteps=total_timesteps, seed=seed))
     fresh = cmx.evaluation.evaluate_rollouts(make(env_id, 64, episodes_per_batch=64), agent, n_episodes=256, seed=seed)
     for name, estimate in fresh.figures().items():
         print(f"{name:40} {estimate}")
@@ -236,8 +243,7 @@ def main(env_id: str = "FrozenLake-PGP-v0", num_envs: int = 16, total_timesteps:
 
 
 def make(env_id: str, num_envs: int, **settings: Any) -> gym.vector.VectorEnv:
-    penalty = cmx.penalties.QuadraticContinuation(0.01, 1.0)  # a price that rises no faster than the agent learns
-    return gym.make_vec(env_id, num_envs=num_envs, pairing="previous", memory=0.7, penalty=penalty, **settings)
+    return gym.make_vec(env_id, num_envs=num_envs, preset="ppo", **settings)
 
 
 if __name__ == "__main__":

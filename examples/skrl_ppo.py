@@ -13,6 +13,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import torch
+from gymnasium.vector import AutoresetMode
 from skrl.agents.torch.ppo import PPO, PPO_CFG
 from skrl.envs.wrappers.torch import wrap_env
 from skrl.memories.torch import RandomMemory
@@ -23,7 +24,7 @@ from skrl.utils import set_seed
 import constrained_maxent as cmx
 from constrained_maxent.adapters.horizon import TerminalHorizon
 
-N_COPIES, HORIZON, EPOCHS = 16, 25, 4
+HORIZON, EPOCHS = 25, 4
 
 
 def network(n_outputs: int) -> torch.nn.Sequential:
@@ -58,24 +59,26 @@ class Value(DeterministicMixin, Model):
         return self.network(inputs(given)), {}
 
 
-def train(total_timesteps: int = 400_000, seed: int = 0) -> tuple[Any, np.ndarray]:
-    """The environment, and π(a|s) as a table."""
+def train(stack: gym.vector.VectorEnv | gym.Env, total_timesteps: int = 400_000, seed: int = 0) -> np.ndarray:
+    """π(a|s) as a table."""
+    is_vector = isinstance(stack, gym.vector.VectorEnv)
+    if is_vector and stack.metadata["autoreset_mode"] is not AutoresetMode.SAME_STEP:
+        raise ValueError("skrl resets nothing and learns from every call: take autoreset_mode='SameStep'.")
     set_seed(seed)
-    stack = gym.make_vec("FrozenLake-PGP-v0", num_envs=N_COPIES, preset="ppo", autoreset_mode="SameStep")
     cmx.wrappers.find_tracker(stack).announce(timesteps=total_timesteps)
-    env = wrap_env(TerminalHorizon(stack), wrapper="gymnasium", verbose=False)
+    env = wrap_env(TerminalHorizon(stack) if is_vector else stack, wrapper="gymnasium", verbose=False)
     spaces = {"observation_space": env.observation_space, "action_space": env.action_space, "device": env.device}
     models = {"policy": Policy(**spaces), "value": Value(**spaces)}
     agent = PPO(
         models=models,
-        memory=RandomMemory(memory_size=HORIZON, num_envs=N_COPIES, device=env.device),
+        memory=RandomMemory(memory_size=HORIZON, num_envs=env.num_envs, device=env.device),
         cfg=PPO_CFG(
             rollouts=HORIZON,
             learning_epochs=EPOCHS,
             mini_batches=1,
             learning_rate=1e-3,
             learning_rate_scheduler=torch.optim.lr_scheduler.ExponentialLR,
-            learning_rate_scheduler_kwargs={"gamma": 0.1 ** (N_COPIES * HORIZON / total_timesteps / EPOCHS)},
+            learning_rate_scheduler_kwargs={"gamma": 0.1 ** (env.num_envs * HORIZON / total_timesteps / EPOCHS)},
             value_clip=0.0,
             value_loss_scale=0.5,
             experiment={"write_interval": 0, "checkpoint_interval": 0},
@@ -83,13 +86,14 @@ def train(total_timesteps: int = 400_000, seed: int = 0) -> tuple[Any, np.ndarra
         **spaces,
     )
     # Not headless, it would call("render") the copies, which only Gymnasium's own vector environments know.
-    trainer = {"timesteps": total_timesteps // N_COPIES, "headless": True, "disable_progressbar": True}
+    trainer = {"timesteps": total_timesteps // env.num_envs, "headless": True, "disable_progressbar": True}
     SequentialTrainer(env=env, agents=agent, cfg=trainer).train()
     with torch.no_grad():
-        return stack, models["policy"].network(torch.eye(36)).softmax(1).double().numpy()
+        return models["policy"].network(torch.eye(36)).softmax(1).double().numpy()
 
 
 if __name__ == "__main__":
-    lake, table = train()
+    lake = gym.make_vec("FrozenLake-PGP-v0", num_envs=16, preset="ppo", autoreset_mode="SameStep")
+    table = train(lake)
     exact = cmx.evaluation.ExactProblem.from_env(lake).evaluate(table / table.sum(axis=1, keepdims=True))
     print(f"exactly: objective {exact.objective:.2f} nats, cost - limit {exact.constraints['cost']:+.2f}")

@@ -13,10 +13,12 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import torch
+from gymnasium.vector import AutoresetMode
 from tianshou.algorithm import PPO
 from tianshou.algorithm.modelfree.reinforce import ProbabilisticActorPolicy
 from tianshou.algorithm.optim import AdamOptimizerFactory, LRSchedulerFactory
 from tianshou.data import Collector, VectorReplayBuffer
+from tianshou.env import DummyVectorEnv
 from tianshou.trainer import OnPolicyTrainerParams
 from torch.distributions import Categorical
 from torch.optim.lr_scheduler import ExponentialLR
@@ -24,15 +26,17 @@ from torch.optim.lr_scheduler import ExponentialLR
 import constrained_maxent as cmx
 from constrained_maxent.adapters.horizon import TerminalHorizon
 
-N_COPIES, HORIZON, EPOCHS = 16, 25, 4
+HORIZON, EPOCHS = 25, 4
 
 
 class Copies:
-    """What a collector asks of a vector environment; ours needs ``autoreset_mode="Disabled"``, and steps all copies."""
+    """What a collector asks of a vector environment that it resets itself and whose copies are all stepped at once."""
 
     is_async = False
 
     def __init__(self, env: gym.vector.VectorEnv) -> None:
+        if env.metadata["autoreset_mode"] is not AutoresetMode.DISABLED:
+            raise ValueError("Tianshou resets copies itself: make the environment with autoreset_mode='Disabled'.")
         self.env, self.action_space = env, env.single_action_space
 
     def __len__(self) -> int:
@@ -72,17 +76,18 @@ class Decay(LRSchedulerFactory):
         return ExponentialLR(optim, 0.1 ** (1.0 / self.n_steps))
 
 
-def train(total_timesteps: int = 400_000, seed: int = 0) -> tuple[Any, np.ndarray]:
-    """The environment, and π(a|s) as a table."""
+def train(env: gym.vector.VectorEnv | gym.Env, total_timesteps: int = 400_000, seed: int = 0) -> np.ndarray:
+    """π(a|s) as a table."""
     torch.manual_seed(seed)
-    env = gym.make_vec("FrozenLake-PGP-v0", num_envs=N_COPIES, preset="ppo", autoreset_mode="Disabled")
     cmx.wrappers.find_tracker(env).announce(timesteps=total_timesteps)
-    copies, rollout, actor = Copies(TerminalHorizon(env)), N_COPIES * HORIZON, Network(4)
+    is_vector = isinstance(env, gym.vector.VectorEnv)
+    copies = Copies(TerminalHorizon(env)) if is_vector else DummyVectorEnv([lambda: cmx.wrappers.SteadyInfo(env)])
+    rollout, actor = len(copies) * HORIZON, Network(4)
     algorithm = PPO(
         policy=ProbabilisticActorPolicy(
             actor=actor,
             dist_fn=lambda scores: Categorical(logits=scores),
-            action_space=env.single_action_space,
+            action_space=gym.spaces.Discrete(4),
             action_scaling=False,
             action_bound_method=None,
         ),
@@ -91,7 +96,7 @@ def train(total_timesteps: int = 400_000, seed: int = 0) -> tuple[Any, np.ndarra
         ent_coef=0.0,  # entropy is the objective already
         max_grad_norm=0.5,
     )
-    collector = Collector(algorithm, copies, VectorReplayBuffer(rollout, N_COPIES))
+    collector = Collector(algorithm, copies, VectorReplayBuffer(rollout, len(copies)))
     collector.reset(gym_reset_kwargs={"seed": seed})
     algorithm.run_training(
         OnPolicyTrainerParams(
@@ -106,10 +111,11 @@ def train(total_timesteps: int = 400_000, seed: int = 0) -> tuple[Any, np.ndarra
         )
     )
     with torch.no_grad():
-        return env, actor(np.arange(36))[0].softmax(1).double().numpy()
+        return actor(np.arange(36))[0].softmax(1).double().numpy()
 
 
 if __name__ == "__main__":
-    lake, table = train()
+    lake = gym.make_vec("FrozenLake-PGP-v0", num_envs=16, preset="ppo", autoreset_mode="Disabled")
+    table = train(lake)
     exact = cmx.evaluation.ExactProblem.from_env(lake).evaluate(table / table.sum(axis=1, keepdims=True))
     print(f"exactly: objective {exact.objective:.2f} nats, cost - limit {exact.constraints['cost']:+.2f}")

@@ -8,8 +8,6 @@ occupancy estimate. Exact values of the learnt policy are printed.
 
 from __future__ import annotations
 
-from typing import Any
-
 import gymnasium as gym
 import numpy as np
 import torch
@@ -24,7 +22,7 @@ from torchrl.objectives.value import GAE
 import constrained_maxent as cmx
 from constrained_maxent.adapters.horizon import TerminalHorizon
 
-N_COPIES, HORIZON, EPOCHS = 16, 25, 4
+HORIZON, EPOCHS = 25, 4
 
 
 class Network(torch.nn.Sequential):
@@ -37,12 +35,12 @@ class Network(torch.nn.Sequential):
         return super().forward(torch.nn.functional.one_hot(states, 36).float())
 
 
-def train(total_timesteps: int = 400_000, seed: int = 0) -> tuple[Any, np.ndarray]:
-    """The environment, and π(a|s) as a table."""
+def train(stack: gym.vector.VectorEnv | gym.Env, total_timesteps: int = 400_000, seed: int = 0) -> np.ndarray:
+    """π(a|s) as a table."""
     torch.manual_seed(seed)
-    stack = gym.make_vec("FrozenLake-PGP-v0", num_envs=N_COPIES, preset="ppo", autoreset_mode="Disabled")
     cmx.wrappers.find_tracker(stack).announce(timesteps=total_timesteps)
-    env = GymWrapper(TerminalHorizon(stack), categorical_action_encoding=True)
+    is_vector = isinstance(stack, gym.vector.VectorEnv)
+    env = GymWrapper(TerminalHorizon(stack) if is_vector else stack, categorical_action_encoding=True)
     env.set_seed(seed)
     network = Network(4)
     actor = ProbabilisticActor(
@@ -55,8 +53,9 @@ def train(total_timesteps: int = 400_000, seed: int = 0) -> tuple[Any, np.ndarra
     advantages = GAE(gamma=0.99, lmbda=0.95, value_network=critic)
     loss = ClipPPOLoss(actor, critic, entropy_bonus=False, normalize_advantage=True, critic_coeff=0.5)
     optimizer = torch.optim.Adam(loss.parameters(), lr=1e-3)
-    decay = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.1 ** (N_COPIES * HORIZON / total_timesteps))
-    collector = Collector(env, actor, frames_per_batch=N_COPIES * HORIZON, total_frames=total_timesteps)
+    rollout_size = env.batch_size.numel() * HORIZON
+    decay = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.1 ** (rollout_size / total_timesteps))
+    collector = Collector(env, actor, frames_per_batch=rollout_size, total_frames=total_timesteps)
     for rollout in collector:
         with torch.no_grad():
             advantages(rollout)
@@ -68,10 +67,11 @@ def train(total_timesteps: int = 400_000, seed: int = 0) -> tuple[Any, np.ndarra
             optimizer.step()
         decay.step()
     with torch.no_grad():
-        return stack, network(torch.arange(36)).softmax(1).double().numpy()
+        return network(torch.arange(36)).softmax(1).double().numpy()
 
 
 if __name__ == "__main__":
-    lake, table = train()
+    lake = gym.make_vec("FrozenLake-PGP-v0", num_envs=16, preset="ppo", autoreset_mode="Disabled")
+    table = train(lake)
     exact = cmx.evaluation.ExactProblem.from_env(lake).evaluate(table / table.sum(axis=1, keepdims=True))
     print(f"exactly: objective {exact.objective:.2f} nats, cost - limit {exact.constraints['cost']:+.2f}")
