@@ -142,7 +142,7 @@ def measure(run: AgentRun) -> dict[str, Any]:
 
     from constrained_maxent.adapters.sb3 import OccupancyCallback, VecEnv, as_agent, policy_table
 
-    limit = {} if run.slider_limit is None else {"slider_limit": run.slider_limit}
+    limit: dict[str, Any] = {} if run.slider_limit is None else {"slider_limit": run.slider_limit}
     venv = VecEnv(run.env_id, num_envs=run.num_envs, preset="ppo", **limit)
     sees_normalized = venv.tracker.suggestions.get("normalize_observations", False)
     seen = VecNormalize(venv, norm_reward=False) if sees_normalized else venv
