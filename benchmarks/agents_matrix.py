@@ -114,7 +114,9 @@ def torchrl_processes(_: AutoresetMode) -> None:
 
 def rllib(env: Any) -> None:
     """On the algorithm's own runner, which takes the environment as it is."""
-    algorithm = cmx.adapters.rllib.config(
+    from constrained_maxent.adapters import rllib
+
+    algorithm = rllib.config(
         lambda _: env, num_env_runners=0, num_envs_per_env_runner=N_COPIES, timesteps=STEPS
     ).build_algo()
     for _ in range(5):
