@@ -13,6 +13,7 @@ import argparse
 import pickle
 import time
 import warnings
+from statistics import median
 from typing import Any
 
 import gymnasium as gym
@@ -66,20 +67,33 @@ class Watched(RemoteLeader):
         return news
 
     def _weigh(self, what: Any) -> int:
-        start = time.perf_counter()
+        start = time.process_time()  # whatever else the machine does
         data = pickle.dumps(what, protocol=5)
-        middle = time.perf_counter()
+        middle = time.process_time()
         pickle.loads(data)
         self.packing += middle - start
-        self.unpacking += time.perf_counter() - middle
+        self.unpacking += time.process_time() - middle
         return len(data)
+
+
+class TimedLeader(LeaderActor):
+    """Tells how much of a processor it used since the first share came."""
+
+    begun = 0.0
+
+    def hand_in(self, fragment: Fragment) -> None:
+        self.begun = self.begun or time.process_time()
+        super().hand_in(fragment)
+
+    def seconds(self) -> float:
+        return time.process_time() - self.begun
 
 
 @ray.remote(num_cpus=0.1)
 class Follower:
     """Steps copies at random, and follows the leader."""
 
-    def __init__(self, kind: str, leader: str, number: int, followers: int) -> None:
+    def begin(self, kind: str, leader: str, number: int, followers: int) -> None:
         warnings.simplefilter("ignore")
         self.env, self.leader = make(kind, followers), Watched(leader)
         self.tracker = cmx.tracker.find_tracker(self.env)
@@ -110,47 +124,47 @@ class Follower:
         ray.get([ray.get(told)[1][0] for told in [actor.newest.remote(-1) for _ in range(times)]])
 
 
-def start(kind: str, followers: int, processes: int) -> tuple[Any, list[Any]]:
+def start(kind: str, followers: int, actors: list[Any]) -> Any:
     """A leader, and some of its followers."""
     name = f"{kind}-{followers}-{time.time()}"
     tracker = cmx.tracker.find_tracker(make(kind, followers))
-    leader = ray.remote(LeaderActor).options(name=name, num_cpus=0).remote(tracker)
-    return leader, [Follower.remote(kind, name, number, followers) for number in range(processes)]
+    leader = ray.remote(TimedLeader).options(name=name, num_cpus=0).remote(tracker)
+    ray.get([actor.begin.remote(kind, name, number, followers) for number, actor in enumerate(actors)])
+    return leader
 
 
-def measure(kind: str, followers: int, batches: int) -> None:
-    leader, actors = start(kind, followers, followers)
-    ray.get([actor.collect.remote() for actor in actors])  # imports, compilations, a first fit
+def measure(kind: str, actors: list[Any], batches: int) -> None:
+    followers = len(actors)
+    leader = start(kind, followers, actors)
+    ray.get([actor.collect.remote() for actor in actors])  # compilations, a first fit
     ray.get([actor.catch_up.remote() for actor in actors])
     before = np.array(ray.get([actor.figures.remote() for actor in actors])).sum(axis=0)
-    stepping = waiting = 0.0
+    stepping, waiting = [], []
     for _ in range(batches):
-        stepping += max(ray.get([actor.collect.remote() for actor in actors]))
-        waiting += max(ray.get([actor.catch_up.remote() for actor in actors]))
-    handed, told, packing, unpacking = (
-        np.array(ray.get([actor.figures.remote() for actor in actors])).sum(axis=0) - before
-    ) / batches
+        stepping.append(max(ray.get([actor.collect.remote() for actor in actors])))
+        waiting.append(max(ray.get([actor.catch_up.remote() for actor in actors])))
+    after = np.array(ray.get([actor.figures.remote() for actor in actors])).sum(axis=0)
+    handed, told, packing, unpacking = (after - before) / batches
     steps = COPIES * KINDS[kind][2] * followers
     print(
         f"| {kind} | {followers} | {steps} | {handed:,.0f} ({handed / steps:.1f} a step) | {told:,.0f} "
-        f"({told / followers:,.0f} each) | {1e3 * packing:.2f} | {1e3 * unpacking:.2f} | {1e3 * waiting / batches:.1f} "
-        f"| {1e3 * stepping / batches:.0f} |",
+        f"({told / followers:,.0f} each) | {1e3 * packing:.2f} | {1e3 * unpacking:.2f} | {1e3 * median(waiting):.1f} "
+        f"| {1e3 * median(stepping):.0f} |",
         flush=True,
     )
-    for actor in [*actors, leader]:
-        ray.kill(actor)
+    ray.kill(leader)
 
 
-def measure_many(kind: str, processes: int) -> None:
+def measure_many(kind: str, actors: list[Any]) -> None:
     """The shares of 1,000 followers, one batch, all at once; and as many answers."""
-    leader, actors = start(kind, MANY, processes)
+    leader = start(kind, MANY, actors)
     ray.get([actor.collect.remote() for actor in actors])
     begun = time.perf_counter()
-    ray.get([actor.hand_in_again.remote(MANY // processes) for actor in actors])
+    ray.get([actor.hand_in_again.remote(MANY // len(actors)) for actor in actors])
     seconds = time.perf_counter() - begun
-    print(f"| {kind} | {MANY} | {COPIES * KINDS[kind][2] * MANY:,} | {seconds:.2f} |", flush=True)
-    for actor in [*actors, leader]:
-        ray.kill(actor)
+    used = ray.get(leader.seconds.remote())
+    print(f"| {kind} | {MANY} | {COPIES * KINDS[kind][2] * MANY:,} | {used:.2f} | {seconds:.2f} |", flush=True)
+    ray.kill(leader)
 
 
 def main() -> None:
@@ -159,14 +173,16 @@ def main() -> None:
     batches = parser.parse_args().batches
     warnings.simplefilter("ignore")
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    actors = [Follower.remote() for _ in range(8)]
     columns = "steps | bytes handed in | bytes told | packing (ms) | unpacking (ms) | until all have caught up (ms)"
     print(f"| λ̂ | runners | {columns} | stepping (ms) |\n|{' --- |' * 9}")
     for kind in KINDS:
         for followers in (2, 4, 8):
-            measure(kind, followers, batches)
-    print(f"\n| λ̂ | shares at one leader | steps | until the last answer (s) |\n|{' --- |' * 4}")
+            measure(kind, actors[:followers], batches)
+    columns = "steps | seconds of the leader's processor | seconds until the last answer"
+    print(f"\n| λ̂ | shares at one leader | {columns} |\n|{' --- |' * 5}")
     for kind in KINDS:
-        measure_many(kind, 4)
+        measure_many(kind, actors[:4])
 
 
 if __name__ == "__main__":

@@ -165,3 +165,7 @@ class NoActionEntropy(UserWarning):
 
 class StaleRewards(UserWarning):
     """An agent replays rewards of estimates that have changed since; a warning."""
+
+
+class MovingReward(UserWarning):
+    """Somebody scores a policy by rewards that move with the estimate, and feeds it; a warning."""

@@ -345,6 +345,7 @@ class Tracker:
         self._leader.hand_in(
             Fragment.of(
                 batch,
+                sees_places=self.sees_places,
                 sub_environments=sub_environments,
                 started_ago=started_ago,
                 version=self._version,

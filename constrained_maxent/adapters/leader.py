@@ -85,9 +85,8 @@ class Leader:
         return self._places.setdefault((share.follower, sub_environment), len(self._places))
 
     def _joined(self, fragments: list[Fragment]) -> Batch:
-        names = set.intersection(*({*share.columns} for share in fragments)) - {
-            "costs"
-        }  # log π is of all steps or none
+        # Log π is of all steps, or of none.
+        names = set.intersection(*({*share.columns} for share in fragments)) - {"costs"} | {"observations"}
         columns: dict[str, Any] = {name: np.concatenate([share.column(name) for share in fragments]) for name in names}
         costs = [share.columns["costs"] for share in fragments]
         lengths, starts = columns["lengths"], columns["starts"]

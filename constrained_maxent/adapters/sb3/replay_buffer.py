@@ -13,7 +13,7 @@ from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
 
-from constrained_maxent.errors import InvalidSetting, StaleRewards
+from constrained_maxent.errors import InvalidSetting, MovingReward, StaleRewards
 from constrained_maxent.spaces import as_rows
 from constrained_maxent.tracker import cost_column
 from constrained_maxent.types import FloatArray
@@ -106,18 +106,24 @@ class OccupancyReplayBuffer(ReplayBuffer):
         return self.__dict__ | {"_venv": None, "_step": None}  # the file goes to another training
 
 
-def meet_learner(venv: VecEnv) -> None:
-    """Let the buffer of the model that begins to learn know its environment, or warn that its rewards will be stale.
+def meet_caller(venv: VecEnv) -> None:
+    """Let the buffer of a model that begins to learn know its environment, or warn of what its rewards will be.
 
-    Stable-Baselines3 does not tell an environment who learns on it, but resets it then.
+    Stable-Baselines3 does not tell an environment who learns or measures on it, but resets it then.
     """
     frame = sys._getframe(1)
     for _ in range(_FRAMES):
-        if frame.f_code.co_name == "_setup_learn":
+        if frame.f_code.co_name in ("_setup_learn", "evaluate_policy") or frame.f_back is None:
             break
-        if frame.f_back is None:
-            return
         frame = frame.f_back
+    if frame.f_code.co_name == "evaluate_policy":
+        warnings.warn(
+            "evaluate_policy measures a reward that moves with λ̂, which means nothing by itself, and λ̂ learns from its "
+            "episodes: take evaluation.evaluate_rollouts(venv.env, adapters.sb3.as_agent(model), ...), or "
+            "adapters.sb3.EvalCallback while it learns.",
+            MovingReward,
+            stacklevel=3,
+        )
     model = frame.f_locals.get("self")
     if not isinstance(model, OffPolicyAlgorithm):
         return

@@ -15,7 +15,7 @@ from stable_baselines3.common.vec_env import base_vec_env as base
 
 from constrained_maxent.adapters.horizon import ends_problem
 from constrained_maxent.adapters.sb3.infos import infos_of
-from constrained_maxent.adapters.sb3.replay_buffer import meet_learner
+from constrained_maxent.adapters.sb3.replay_buffer import meet_caller
 from constrained_maxent.adapters.sb3.suggestions import ppo_arguments
 from constrained_maxent.adapters.sb3.vectors import layers_of, make_vector, require_usable
 from constrained_maxent.errors import InvalidSetting
@@ -32,8 +32,8 @@ class VecEnv(base.VecEnv):
     :func:`~constrained_maxent.adapters.horizon.ends_problem`. ``reset`` forgets the batch under way.
 
     Args:
-        env: a registered id, made by ``gym.make_vec`` with ``pairing="previous"``; or a vector environment that is
-            wrapped already.
+        env: a registered id, made by ``gym.make_vec``, those of this package with ``preset="ppo"`` unless another is
+            given, and ``pairing="previous"``; or a vector environment that is wrapped already.
         num_envs: copies of the id; 1 if not given.
         make_kwargs: other arguments of ``gym.make_vec`` for the id, such as ``limit=`` or ``iterations=``.
 
@@ -117,7 +117,7 @@ class VecEnv(base.VecEnv):
         options = self._options[0] if self._options else {}
         if any(other != options for other in self._options):
             raise InvalidSetting("set_options: a vector environment takes the same options for all copies.")
-        meet_learner(self)
+        meet_caller(self)
         observations, infos = self.env.reset(seed=self._seeds[0], options={**options, NEW_BATCH: True})
         self.reset_infos = infos_of(infos, self.num_envs)
         self._lengths[:] = 0

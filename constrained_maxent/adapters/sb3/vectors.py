@@ -22,10 +22,11 @@ _HOW_TO_WRAP = f"""
 
 
 def make_vector(env_id: str, num_envs: int, make_kwargs: dict[str, Any]) -> gym.vector.VectorEnv[Any, Any, Any]:
-    """The vector of an id, with the autoreset and, for the ids of this package, the pairing that live agents need."""
+    """The vector of an id, with the autoreset and, for the ids of this package, preset and pairing for live agents."""
     given = dict(make_kwargs)
     spec = gym.spec(env_id)
     if spec.id in PRESETS:
+        given.setdefault("preset", "ppo")
         given.setdefault("pairing", "previous")
     if spec.vector_entry_point is not None and given.get("vectorization_mode") in (None, "vector_entry_point"):
         given.setdefault("autoreset_mode", AutoresetMode.SAME_STEP)

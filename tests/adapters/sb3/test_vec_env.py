@@ -17,7 +17,7 @@ from stable_baselines3.common.vec_env import (
 
 import constrained_maxent as cmx
 from constrained_maxent.adapters.sb3 import VecEnv
-from constrained_maxent.errors import InvalidData, InvalidSetting, MissingTracker
+from constrained_maxent.errors import InvalidData, InvalidSetting, MissingTracker, MovingReward
 from constrained_maxent.tracker import find_tracker
 
 OURS = ("pseudo_reward", "pseudo_reward_objective", "pseudo_reward_cost", "pseudo_reward_ready", "original_reward")
@@ -164,7 +164,8 @@ def test_under_the_wrappers_of_stable_baselines(make_corridor):
     assert len(lengths) >= 40
     assert max(lengths) == 5
     assert {episode["cost"] for episode in model.ep_info_buffer} <= {0.0, 1.0}
-    mean, _ = evaluate_policy(model, whole, n_eval_episodes=2)
+    with pytest.warns(MovingReward, match="evaluate_rollouts"):
+        mean, _ = evaluate_policy(model, whole, n_eval_episodes=2)
     assert np.isfinite(mean)
 
 
