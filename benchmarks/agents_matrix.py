@@ -30,7 +30,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 import constrained_maxent as cmx
 from constrained_maxent.errors import SeparateEstimates
 
-BARE, STACK = "constrained_maxent:SafeFrozenLake-v0", "constrained_maxent:FrozenLake-PGP-v0"
+BARE, STACK = "SafeFrozenLake-v0", "FrozenLake-PGP-v0"
 N_COPIES, STEPS = 4, 800
 SETTINGS: dict[str, Any] = {"pairing": "previous", "episodes_per_batch": N_COPIES}
 
@@ -112,12 +112,36 @@ def torchrl_processes(_: AutoresetMode) -> None:
     ParallelEnv(N_COPIES, lambda: GymWrapper(scalar())).reset()
 
 
+def rllib(make: Callable[[], Any]) -> int:
+    """Batches closed by the algorithm's own runner, which makes its environment itself."""
+    from constrained_maxent.adapters import rllib
+
+    config = rllib.config(lambda _: make(), num_env_runners=0, num_envs_per_env_runner=N_COPIES, timesteps=STEPS)
+    algorithm = config.build_algo()
+    for _ in range(4):
+        figures = algorithm.train()["occupancy"]
+    algorithm.stop()
+    return int(figures["iteration"]) + 1
+
+
+def rllib_processes(_: AutoresetMode) -> None:
+    """RLlib's own way: a scalar stack in each of two runners."""
+    from ray.rllib.algorithms.ppo import PPOConfig
+    from ray.tune.registry import register_env
+
+    register_env("a stack in each runner", lambda _: scalar())
+    config = PPOConfig().environment("a stack in each runner").env_runners(num_env_runners=2)
+    algorithm = config.env_runners(num_cpus_per_env_runner=0.5).build_algo()
+    algorithm.train()
+
+
 NEXT_STEP, SAME_STEP, DISABLED = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
 
-LIBRARIES: dict[str, tuple[str, Callable[[Any], None], AutoresetMode, Callable[[AutoresetMode], None] | None]] = {
+LIBRARIES: dict[str, tuple[str, Callable[[Any], Any], AutoresetMode, Callable[[AutoresetMode], None] | None]] = {
     "PGP": ("torch", pgp, NEXT_STEP, None),
     "examples/ppo.py": ("torch", single_file, NEXT_STEP, None),
     "Stable-Baselines3": ("stable_baselines3", stable_baselines, SAME_STEP, stable_baselines_processes),
+    "RLlib": ("ray", rllib, NEXT_STEP, rllib_processes),
     "Tianshou": ("tianshou", tianshou, DISABLED, tianshou_processes),
     "skrl": ("skrl", skrl, SAME_STEP, None),
     "TorchRL": ("torchrl", torchrl, DISABLED, torchrl_processes),
@@ -125,14 +149,18 @@ LIBRARIES: dict[str, tuple[str, Callable[[Any], None], AutoresetMode, Callable[[
 """By name: the module, how it learns, the mode that it is best given, and its own processes, if not Gymnasium's."""
 
 
-def outcome(learn: Callable[[Any], None], make: Callable[[], Any]) -> str:
+def outcome(learn: Callable[[Any], Any], make: Callable[[], Any]) -> str:
     """What a cell says: whether batches were closed and learnt from, or by which error the pairing is refused."""
     env = None
     with warnings.catch_warnings(record=True) as caught, what_workers_say() as said:
         warnings.simplefilter("always")
         try:
-            env = make()
-            learn(env)
+            if learn is rllib:
+                n_batches = rllib(make)
+            else:
+                env = make()
+                learn(env)
+                n_batches = cmx.wrappers.find_tracker(env).iteration
         except Exception as error:
             # A worker process tells its error in words, if at all.
             is_ours = any(SeparateEstimates.__name__ in text for text in (str(error), *said()))
@@ -142,8 +170,7 @@ def outcome(learn: Callable[[Any], None], make: Callable[[], Any]) -> str:
                 env.close()
     if any(issubclass(warning.category, SeparateEstimates) for warning in caught):
         return f"warns: `{SeparateEstimates.__name__}`"
-    tracker = cmx.wrappers.find_tracker(env)
-    return "works" if tracker.iteration >= 3 else f"FAILS: {tracker.iteration} batches in {tracker.timesteps} steps"
+    return "works" if n_batches >= 3 else f"FAILS: {n_batches} batches"
 
 
 @contextmanager
@@ -178,12 +205,15 @@ def row(name: str) -> list[str]:
 
 
 def throughput(env_ids: dict[str, str], num_envs: int, steps: int, rounds: int) -> None:
-    """Steps per second of Stable-Baselines3 over our ``VecEnv`` and over its own of bare copies, taking turns."""
+    """Steps per second of processor time of Stable-Baselines3 over our ``VecEnv`` and over its own of bare copies.
+
+    They take turns, and processor time is what else the machine does to neither.
+    """
     from stable_baselines3 import PPO
     from stable_baselines3.common.vec_env import DummyVecEnv
 
     heads = [f"{run}{of}" for run in ("steps: ", "PPO: ") for of in ("DummyVecEnv of bare copies", "VecEnv", "ratio")]
-    print(f"\n| {num_envs} copies, steps per second | {' | '.join(heads)} |")
+    print(f"\n| {num_envs} copies, steps per processor second | {' | '.join(heads)} |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for bare, stack in env_ids.items():
         venvs = [
@@ -201,21 +231,21 @@ def throughput(env_ids: dict[str, str], num_envs: int, steps: int, rounds: int) 
             theirs, ours = (median(column) for column in zip(*times, strict=True))
             ratio = median(own / other for other, own in times)
             cells += [f"{theirs:,.0f}", f"{ours:,.0f}", f"{ratio:.1f}"]
-        print(f"| `{stack.partition(':')[2]}` | {' | '.join(cells)} |", flush=True)
+        print(f"| `{stack}` | {' | '.join(cells)} |", flush=True)
 
 
 def _random_steps(venv: Any, _: Any, steps: int) -> float:
     actions = [np.stack([venv.action_space.sample() for _ in range(venv.num_envs)]) for _ in range(100)]
-    begun = time.perf_counter()
+    begun = time.process_time()
     for i in range(steps // venv.num_envs):
         venv.step(actions[i % 100])
-    return steps / (time.perf_counter() - begun)
+    return steps / (time.process_time() - begun)
 
 
 def _learn(_: Any, model: Any, steps: int) -> float:
-    begun = time.perf_counter()
+    begun = time.process_time()
     model.learn(steps, reset_num_timesteps=False)
-    return steps / (time.perf_counter() - begun)
+    return steps / (time.process_time() - begun)
 
 
 def main() -> None:
@@ -234,7 +264,7 @@ def main() -> None:
             cells = row(name) if installed else ["not installed"] * len(heads)
             print(f"| {name} | {' | '.join(cells)} |", flush=True)
     if "throughput" in options.only and find_spec("stable_baselines3") is not None:
-        control = {"constrained_maxent:SafeCartpole-v0": "constrained_maxent:SafeCartpole-PGP-v0"}
+        control = {"SafeCartpole-v0": "SafeCartpole-PGP-v0"}
         throughput({BARE: STACK} | control, 16, options.steps, options.rounds)
 
 

@@ -94,7 +94,8 @@ class Fragment:
     """The share of a batch that one tracker hands to the one that it follows, in as few bytes as will do.
 
     Attributes:
-        columns: of the batch by name, as ``Batch`` takes them, but for the weights, which follow from the times.
+        columns: of the batch by name, as ``Batch`` takes them, but for weights, which follow from the times, and for
+            observations that nobody looks at beside the states.
         narrowed: those that were int64 and are of the smallest type that holds their numbers.
         sub_environments, started_ago: as in :class:`Report`, of the follower's own copies.
         version: of the λ̂ that gave the rewards meanwhile.
@@ -109,10 +110,16 @@ class Fragment:
     follower: int
 
     @classmethod
-    def of(cls, batch: Batch, **rest: Any) -> Self:
-        """The fragment of a batch; ``rest`` are the attributes that it does not know."""
-        columns = {name: getattr(batch, name) for name in batch.__dataclass_fields__}
-        del columns["weights"], columns["episodes"]
+    def of(cls, batch: Batch, *, sees_places: bool, **rest: Any) -> Self:
+        """The fragment of a batch.
+
+        Args:
+            batch: the same.
+            sees_places: whether somebody looks at observations, although there are states.
+            rest: the attributes that a batch does not know.
+        """
+        unneeded = {"weights", "episodes"} | (set() if sees_places or batch.states is None else {"observations"})
+        columns = {name: getattr(batch, name) for name in batch.__dataclass_fields__ if name not in unneeded}
         columns = {name: column for name, column in columns.items() if column is not None}
         wide = {name: column for name, column in columns.items() if getattr(column, "dtype", None) == np.int64}
         return cls(
@@ -128,17 +135,17 @@ class Fragment:
     @property
     def n_steps(self) -> int:
         """Number of steps of all trajectories."""
-        return len(self.columns["observations"])
+        return int(self.columns["lengths"].sum())
 
     def column(self, name: str) -> NDArray[Any]:
-        """A column as the batch had it."""
-        column: NDArray[Any] = self.columns[name]
+        """A column as the batch had it; in the place of observations that nobody looks at are the states."""
+        column: NDArray[Any] = self.columns.get(name, self.columns.get("states"))
         return column.astype(np.int64) if name in self.narrowed else column
 
 
 def _narrowed(column: NDArray[np.int64]) -> NDArray[Any]:
-    ends = np.min_scalar_type(column.min()), np.min_scalar_type(column.max())
-    return column.astype(np.promote_types(*ends))
+    low, high = int(column.min()), int(column.max())
+    return column.astype(np.min_scalar_type(high if low >= 0 else min(low, -high - 1)))
 
 
 class Leads(Protocol):

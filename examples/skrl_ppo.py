@@ -28,7 +28,10 @@ HORIZON, EPOCHS = 25, 4
 
 
 def network(n_outputs: int) -> torch.nn.Sequential:
-    return torch.nn.Sequential(torch.nn.Linear(36, 64), torch.nn.Tanh(), torch.nn.Linear(64, n_outputs))
+    layers = torch.nn.Linear(36, 64), torch.nn.Tanh(), torch.nn.Linear(64, n_outputs)
+    torch.nn.init.orthogonal_(layers[0].weight, 2.0**0.5)  # one-hot states hardly differ by PyTorch's usual weights
+    torch.nn.init.orthogonal_(layers[2].weight, 0.01)
+    return torch.nn.Sequential(*layers)
 
 
 def inputs(given: dict[str, Any]) -> torch.Tensor:

@@ -60,6 +60,8 @@ class Network(torch.nn.Sequential):
 
     def __init__(self, n_outputs: int) -> None:
         super().__init__(torch.nn.Linear(36, 64), torch.nn.Tanh(), torch.nn.Linear(64, n_outputs))
+        torch.nn.init.orthogonal_(self[0].weight, 2.0**0.5)  # one-hot states hardly differ by PyTorch's usual weights
+        torch.nn.init.orthogonal_(self[2].weight, 0.01)
 
     def forward(self, observations: Any, state: Any = None, info: Any = None) -> Any:
         outputs = super().forward(torch.nn.functional.one_hot(torch.as_tensor(observations), 36).float())
@@ -81,7 +83,11 @@ def train(env: gym.vector.VectorEnv | gym.Env, total_timesteps: int = 400_000, s
     torch.manual_seed(seed)
     cmx.wrappers.find_tracker(env).announce(timesteps=total_timesteps)
     is_vector = isinstance(env, gym.vector.VectorEnv)
-    copies = Copies(TerminalHorizon(env)) if is_vector else DummyVectorEnv([lambda: cmx.wrappers.SteadyInfo(env)])
+    copies = (
+        Copies(TerminalHorizon(env))
+        if is_vector
+        else DummyVectorEnv([lambda: cmx.wrappers.SteadyInfo(env, missing=0.0)])
+    )
     rollout, actor = len(copies) * HORIZON, Network(4)
     algorithm = PPO(
         policy=ProbabilisticActorPolicy(

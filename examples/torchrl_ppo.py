@@ -30,6 +30,8 @@ class Network(torch.nn.Sequential):
 
     def __init__(self, n_outputs: int) -> None:
         super().__init__(torch.nn.Linear(36, 64), torch.nn.Tanh(), torch.nn.Linear(64, n_outputs))
+        torch.nn.init.orthogonal_(self[0].weight, 2.0**0.5)  # one-hot states hardly differ by PyTorch's usual weights
+        torch.nn.init.orthogonal_(self[2].weight, 0.01)
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         return super().forward(torch.nn.functional.one_hot(states, 36).float())

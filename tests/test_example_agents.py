@@ -68,3 +68,23 @@ def test_ppo_sees_where_an_episode_ended(
     assert (starts, ends) == ([0, 1, 2] * 2, [1, 2, 3] * 2)
     assert are_done == [False, False, True] * 2
     assert are_terminal == [False, False, discount < 1.0] * 2
+
+
+@pytest.mark.filterwarnings("ignore")  # of the libraries
+@pytest.mark.parametrize(("library", "mode"), [("tianshou", "Disabled"), ("skrl", "SameStep"), ("torchrl", "Disabled")])
+def test_other_libraries_learn(library: str, mode: str) -> None:
+    """Exactly evaluated: the uniform policy costs 83.3."""
+    pytest.importorskip(library)
+    lake = gym.make_vec("FrozenLake-PGP-v0", num_envs=16, preset="ppo", autoreset_mode=mode)
+    table = example(f"{library}_ppo").train(lake, total_timesteps=8_000)
+    after = ExactProblem.from_env(lake).evaluate(table / table.sum(axis=1, keepdims=True))
+    assert after.constraints["cost"] < 70.0
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("library", "mode"), [("tianshou", "NextStep"), ("skrl", "NextStep")])
+def test_examples_say_which_mode_they_need(library: str, mode: str) -> None:
+    pytest.importorskip(library)
+    lake = gym.make_vec("FrozenLake-PGP-v0", num_envs=2, preset="ppo", autoreset_mode=mode)
+    with pytest.raises(ValueError, match="autoreset_mode="):
+        example(f"{library}_ppo").train(lake, total_timesteps=8_000)

@@ -138,18 +138,28 @@ def _measured_once(run: AgentRun, folder: Path) -> dict[str, Any]:
 
 def measure(run: AgentRun) -> dict[str, Any]:
     """Train, and say what the last batch said, and what the last policy is worth."""
-    from constrained_maxent.adapters.sb3 import VecEnv, as_agent, policy_table
+    from stable_baselines3.common.vec_env import VecNormalize
 
-    limit = {} if run.slider_limit is None else {"slider_limit": run.slider_limit}
+    from constrained_maxent.adapters.sb3 import OccupancyCallback, VecEnv, as_agent, policy_log_prob, policy_table
+
+    limit: dict[str, Any] = {} if run.slider_limit is None else {"slider_limit": run.slider_limit}
     venv = VecEnv(run.env_id, num_envs=run.num_envs, preset="ppo", **limit)
-    venv.tracker.announce(timesteps=run.timesteps)
+    sees_normalized = venv.tracker.suggestions.get("normalize_observations", False)
+    seen = VecNormalize(venv, norm_reward=False) if sees_normalized else venv
     kind = getattr(import_module(_PACKAGES[run.algorithm]), run.algorithm)
     arguments = {name: value for name, value in venv.suggested().items() if name in inspect.signature(kind).parameters}
     if run.net is not None:
         arguments["policy_kwargs"] = {"net_arch": list(run.net)}
     policy = "MlpLstmPolicy" if run.algorithm == "RecurrentPPO" else "MlpPolicy"
     begun = time.perf_counter()
-    model = kind(policy, venv, seed=run.seed, device="cpu", **arguments).learn(run.timesteps)
+    model = kind(policy, seen, seed=run.seed, device="cpu", **arguments)
+    callback = OccupancyCallback(verbose=0)
+    if run.env_id == GRID:
+        model.learn(run.timesteps, callback=callback)
+    else:  # of fresh episodes on the way the callback makes more steps than the training has
+        venv.tracker.announce(timesteps=run.timesteps)
+        with venv.tracker.acting(log_prob=policy_log_prob(model)):
+            model.learn(run.timesteps)
     seconds = time.perf_counter() - begun
     report = venv.tracker.last_report
     assert report is not None
@@ -159,7 +169,8 @@ def measure(run: AgentRun) -> dict[str, Any]:
         "cost, last batch": report.constraints["cost"],
         "multiplier": report.multipliers["cost"],
     }
-    venv.close()
+    if (said := callback.values) is not None:
+        measured |= {"objective, log": said.objective, "cost, log": said.constraints["cost"]}
     if run.env_id == GRID and run.algorithm != "RecurrentPPO":
         exact = ExactProblem.from_env(gym.make(GRID))
         value = exact.evaluate(policy_table(model, exact.mdp))

@@ -75,7 +75,7 @@ _CONTROL_PPO: dict[str, Any] = {
     "return_discount": 0.99,
     "learning_rate": 1e-3,
     "final_learning_rate": 3e-5,
-    "gae_lambda": 0.95,
+    "gae_lambda": 1.0,
     "epochs": 4,
     "minibatch_size": 1024,
     "clip_range": 0.2,
@@ -176,11 +176,11 @@ PRESETS: Mapping[str, Mapping[PresetName, Preset]] = {
         "default": Preset(
             iterations=60, penalty=AdaptiveLagrangian(3.0, 60.0, largest_violation=1e-3), **_CONTROL_DEFAULT
         ),
-        # Little price at first, and a centimetre as the least violation that counts as one: the price moves no faster
-        # than an agent learns that is not told of it. The entropy is of states and actions where the agent says log π.
+        # Less price at first than for PGP, and a centimeter as the least violation that counts as one: a price that is
+        # ahead of the agent ends its exploration.
         "ppo": Preset(
             iterations=60,
-            penalty=AdaptiveLagrangian(0.3, 30.0, largest_violation=1e-2),
+            penalty=AdaptiveLagrangian(0.3, 100.0, largest_violation=1e-2),
             pairing="previous",
             normalize_reward=True,
             agent=_CONTROL_PPO,

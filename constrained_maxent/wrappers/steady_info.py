@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, SupportsFloat
 
@@ -27,12 +28,14 @@ class SteadyInfo(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     - in the place of ``batch`` its numbers, ``batch_objective`` or ``batch_constraints_<name>`` for example;
     - what ``keys`` names besides, one number each.
 
-    Numbers and arrays of them are float64, and NaN where there is nothing to say; truth values are NumPy's, and then
-    ``False``. All else is left out. ``find_tracker(env).last_report`` has the whole report of a batch.
+    Numbers and arrays of them are float64, and ``missing`` where there is nothing to say; truth values are NumPy's, and
+    then ``False``. All else is left out. ``find_tracker(env).last_report`` has the whole report of a batch.
 
     Args:
         env: a stack with ``TrackOccupancy`` in it; this wrapper belongs on top.
         keys: further keys of ``info`` to keep, which only steps report.
+        missing: stands for numbers that are not there. Tianshou's algorithms refuse NaN: there take 0.0, and
+            ``batch_steps`` above 0 tells where a batch has ended.
 
     Raises:
         InvalidSetting: a vector environment.
@@ -47,18 +50,18 @@ class SteadyInfo(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     (np.float64(nan), np.float64(-0.0222178...))
     """
 
-    def __init__(self, env: gym.Env[Any, Any], *, keys: Sequence[str] = ()) -> None:
-        RecordConstructorArgs.__init__(self, keys=list(keys))
+    def __init__(self, env: gym.Env[Any, Any], *, keys: Sequence[str] = (), missing: float = math.nan) -> None:
+        RecordConstructorArgs.__init__(self, keys=list(keys), missing=missing)
         require_scalar(env, "SteadyInfo")
         gym.Wrapper.__init__(self, env)
         self.tracker = find_tracker(env)
-        self._keys = tuple(keys)
+        self._keys, self._missing = tuple(keys), np.float64(missing)
         self._absent: dict[str, Any] = {}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(seed=seed, options=options)
         if not self._absent:
-            self._absent = {key: _absent(value) for key, value in _as_arrays(info).items()} | self._known()
+            self._absent = {key: self._instead_of(value) for key, value in _as_arrays(info).items()} | self._known()
         return observation, self._steady(info)
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
@@ -70,7 +73,10 @@ class SteadyInfo(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         sources = [source for source in self.tracker.sources.values() if isinstance(source, str)]
         batch = [f"batch_{name}" for name in _NUMBERS]
         batch += [f"batch_{part}_{name}" for part in _BY_CONSTRAINT for name in self.tracker.problem.constraints]
-        return dict.fromkeys((*sources, *batch, *self._keys), np.float64(np.nan))
+        return dict.fromkeys((*sources, *batch, *self._keys), self._missing)
+
+    def _instead_of(self, value: Any) -> Any:
+        return np.zeros_like(value)[()] if value.dtype.kind == "b" else np.full_like(value, self._missing)[()]
 
     def _steady(self, info: Mapping[str, Any]) -> dict[str, Any]:
         present = _as_arrays(info)
@@ -93,7 +99,3 @@ def _as_arrays(info: Mapping[str, Any]) -> dict[str, Any]:
     }
     kinds = {key: np.bool_ if column.dtype.kind == "b" else np.float64 for key, column in columns.items()}
     return {key: column.astype(kinds[key])[()] for key, column in columns.items() if column.dtype.kind in "fiub"}
-
-
-def _absent(value: Any) -> Any:
-    return np.zeros_like(value)[()] if value.dtype.kind == "b" else np.full_like(value, np.nan)[()]

@@ -14,6 +14,7 @@ from constrained_maxent.functionals import Entropy, KLDivergence, LinearCost, Mi
 from constrained_maxent.occupancy import AdamGaussianMixture, Counts, GaussianMixture, NearestNeighbors
 from constrained_maxent.penalties import AugmentedLagrangian, QuadraticContinuation
 from constrained_maxent.problem import Constraint
+from constrained_maxent.records import Fragment
 from constrained_maxent.tracker import find_tracker
 from constrained_maxent.types import Batch, Measure
 from constrained_maxent.wrappers import constrain
@@ -258,6 +259,19 @@ class TestWhatTravels:
         }
         assert sizes[Entropy] < 5_000  # of 400 samples 58 remain
         assert sizes[Samplewise] > 400 * 8 * 4
+
+    @pytest.mark.parametrize("sees_places", [True, False])
+    def test_observations_travel_where_somebody_looks_at_them(self, sees_places):
+        rows, states = np.full((3, 7), 5), np.arange(6.0).reshape(3, 2)
+        batch = Batch(observations=rows, actions=np.array([0, 300, -2]), lengths=np.array([3]), states=states)
+        share = Fragment.of(
+            batch, sees_places=sees_places, sub_environments=[0], started_ago=[2], version=0, follower=0
+        )
+        assert (len(share), share.n_steps) == (1, 3)
+        np.testing.assert_array_equal(share.column("observations"), rows if sees_places else states)
+        np.testing.assert_array_equal(share.column("states"), states)
+        assert (share.columns["actions"].dtype, share.column("actions").dtype) == (np.int16, np.int64)
+        np.testing.assert_array_equal(share.column("actions"), [0, 300, -2])
 
 
 class Still(gym.Env):

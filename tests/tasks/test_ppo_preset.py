@@ -11,15 +11,15 @@ from constrained_maxent.tracker import find_tracker
 IDS = ["FrozenLake-PGP-v0", "SafeCartpole-PGP-v0", "PointMass-PGP-v0"]
 
 
-@pytest.mark.parametrize("env_id", IDS)
-@pytest.mark.parametrize("settings", [{}, {"limit": 5.0}])
+@pytest.mark.parametrize(
+    ("env_id", "settings"), [(IDS[0], {}), (IDS[1], {"num_envs": 2}), (IDS[2], {}), (IDS[2], {"limit": 5.0})]
+)
 def test_rewards_are_live_and_of_one_scale(env_id, settings):
-    for num_envs in (None, 2):
-        kind = gym.make if num_envs is None else lambda *args, **kwargs: gym.make_vec(*args, num_envs=2, **kwargs)
-        tracker = find_tracker(kind(env_id, preset="ppo", **settings))
-        assert tracker.pairing == "previous"
-        assert tracker.state_dict()["reward_scale"] == {"variance": 0.0, "weight": 0.0}
-        assert tracker.suggestions == PRESETS[env_id]["ppo"].agent
+    make = gym.make_vec if "num_envs" in settings else gym.make
+    tracker = find_tracker(make(env_id, preset="ppo", **settings))
+    assert tracker.pairing == "previous"
+    assert tracker.state_dict()["reward_scale"] == {"variance": 0.0, "weight": 0.0}
+    assert tracker.suggestions == PRESETS[env_id]["ppo"].agent
 
 
 @pytest.mark.parametrize("env_id", IDS)
@@ -45,19 +45,27 @@ def test_rewards_of_the_grid_keep_their_size_while_the_price_grows():
     env.reset(seed=0)
     rng, deviations, totals = np.random.default_rng(0), [], np.zeros(16)
     while tracker.iteration < 30:
-        seen = []
-        while "batch" not in (step := env.step(rng.integers(4, size=16)))[4]:
-            totals = step[1] + 0.99 * totals * ~(step[2] | step[3])
-            seen.append(totals)
+        seen, infos = [], {}
+        while "batch" not in infos:
+            _, rewards, terminated, truncated, infos = env.step(rng.integers(4, size=16))
+            seen.append(totals := rewards + 0.99 * totals)
+            totals = totals * ~(terminated | truncated)
         deviations.append(np.std(seen))
     assert deviations[0] == 0.0  # before the first estimate
-    assert 0.3 < min(deviations[1:]) < max(deviations[1:]) < 3.0
+    assert 0.5 < min(deviations[1:]) < max(deviations[1:]) < 2.0
     assert tracker.reward_scale > 100.0
 
 
 @pytest.mark.parametrize("env_id", IDS)
-def test_pgp_learns_under_it_as_well(env_id):
-    small = {} if env_id == IDS[0] else {"time_limit": 0.2, "steps_per_batch": 64}
-    agent = PGP(gym.make_vec(env_id, num_envs=2, preset="ppo", **small), seed=0).learn(iterations=3)
-    assert agent.hyperparameters.learning_rate == PRESETS[env_id]["ppo"].agent["learning_rate"]
-    assert agent.hyperparameters.max_divergence == PRESETS[env_id]["ppo"].agent.get("max_divergence", np.inf)
+def test_pgp_takes_its_suggestions(env_id):
+    chosen = PGP(gym.make(env_id, preset="ppo")).hyperparameters
+    suggested = PRESETS[env_id]["ppo"].agent
+    assert {name: getattr(chosen, name) for name in suggested} == suggested | {
+        "hidden_sizes": tuple(suggested["hidden_sizes"])
+    }
+
+
+@pytest.mark.parametrize("policy", ["tabular", "mlp"])
+def test_pgp_learns_under_it_as_well(policy):
+    env = gym.make_vec(IDS[0], num_envs=16, preset="ppo")
+    assert PGP(env, policy=policy, seed=0).learn(iterations=3).iteration == 3

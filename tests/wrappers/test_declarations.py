@@ -50,7 +50,7 @@ def total(occupancy):
 # The first three need no tracker below them. One of each, with no argument at its default unless it says so.
 EXAMPLES = {
     FloatInfo: {},
-    SteadyInfo: {"keys": ["wind"]},
+    SteadyInfo: {"keys": ["wind"], "missing": 0.0},
     BooleanCosts: {"key": "safe", "cost": "violations"},
     TrackOccupancy: {
         "estimator": Counts(memory=0.25),
