@@ -140,7 +140,7 @@ def measure(run: AgentRun) -> dict[str, Any]:
     """Train, and say what the last batch said, and what the last policy is worth."""
     from stable_baselines3.common.vec_env import VecNormalize
 
-    from constrained_maxent.adapters.sb3 import OccupancyCallback, VecEnv, as_agent, policy_table
+    from constrained_maxent.adapters.sb3 import OccupancyCallback, VecEnv, as_agent, policy_log_prob, policy_table
 
     limit: dict[str, Any] = {} if run.slider_limit is None else {"slider_limit": run.slider_limit}
     venv = VecEnv(run.env_id, num_envs=run.num_envs, preset="ppo", **limit)
@@ -154,7 +154,12 @@ def measure(run: AgentRun) -> dict[str, Any]:
     begun = time.perf_counter()
     model = kind(policy, seen, seed=run.seed, device="cpu", **arguments)
     callback = OccupancyCallback(verbose=0)
-    model.learn(run.timesteps, callback=callback)
+    if run.env_id == GRID:
+        model.learn(run.timesteps, callback=callback)
+    else:  # of fresh episodes on the way the callback makes more steps than the training has
+        venv.tracker.announce(timesteps=run.timesteps)
+        with venv.tracker.acting(log_prob=policy_log_prob(model)):
+            model.learn(run.timesteps)
     seconds = time.perf_counter() - begun
     report = venv.tracker.last_report
     assert report is not None
