@@ -16,12 +16,11 @@ import torch
 from gymnasium.vector import AutoresetMode
 from tianshou.algorithm import PPO
 from tianshou.algorithm.modelfree.reinforce import ProbabilisticActorPolicy
-from tianshou.algorithm.optim import AdamOptimizerFactory, LRSchedulerFactory
+from tianshou.algorithm.optim import AdamOptimizerFactory, LRSchedulerFactoryLinear
 from tianshou.data import Collector, VectorReplayBuffer
 from tianshou.env import DummyVectorEnv
 from tianshou.trainer import OnPolicyTrainerParams
 from torch.distributions import Categorical
-from torch.optim.lr_scheduler import ExponentialLR
 
 import constrained_maxent as cmx
 from constrained_maxent.adapters.horizon import TerminalHorizon
@@ -68,16 +67,6 @@ class Network(torch.nn.Sequential):
         return outputs if outputs.shape[1] == 1 else (outputs, state)
 
 
-class Decay(LRSchedulerFactory):
-    """From the first step size to a tenth of it, over so many gradient steps."""
-
-    def __init__(self, n_steps: int) -> None:
-        self.n_steps = n_steps
-
-    def create_scheduler(self, optim: torch.optim.Optimizer) -> ExponentialLR:
-        return ExponentialLR(optim, 0.1 ** (1.0 / self.n_steps))
-
-
 def train(env: gym.vector.VectorEnv | gym.Env, total_timesteps: int = 400_000, seed: int = 0) -> np.ndarray:
     """π(a|s) as a table."""
     torch.manual_seed(seed)
@@ -98,7 +87,9 @@ def train(env: gym.vector.VectorEnv | gym.Env, total_timesteps: int = 400_000, s
             action_bound_method=None,
         ),
         critic=Network(1),
-        optim=AdamOptimizerFactory(lr=1e-3).with_lr_scheduler_factory(Decay(total_timesteps // rollout)),
+        optim=AdamOptimizerFactory(lr=1e-3).with_lr_scheduler_factory(
+            LRSchedulerFactoryLinear(1, total_timesteps, rollout)
+        ),
         ent_coef=0.0,  # entropy is the objective already
         max_grad_norm=0.5,
     )
