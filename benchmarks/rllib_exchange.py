@@ -1,8 +1,9 @@
 """What it costs that many runners of RLlib share one λ̂: bytes and seconds of a batch, for 2, 4 and 8 of them.
 
 Each follower is a process of Ray with a share of one processor, as a runner of RLlib is, and steps eight copies at
-random: what it hands in and is told is what a runner hands in and is told. The last table lets 1,000 shares of a batch
-arrive at one leader, from as many processes as there are.
+random: what it hands in and is told is what a runner hands in and is told. The last table is of one leader, in this
+process, that takes the shares of 1,000 followers, a whole batch. Packing, unpacking and the last table are in seconds
+of a processor, whatever else the machine does; the others in seconds that pass.
 
     python benchmarks/rllib_exchange.py
 """
@@ -13,6 +14,7 @@ import argparse
 import pickle
 import time
 import warnings
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -21,6 +23,7 @@ import numpy as np
 import ray
 
 import constrained_maxent as cmx
+from constrained_maxent.adapters.leader import Leader
 from constrained_maxent.adapters.rllib.runners import LeaderActor, RemoteLeader
 from constrained_maxent.records import Fragment
 
@@ -76,19 +79,6 @@ class Watched(RemoteLeader):
         return len(data)
 
 
-class TimedLeader(LeaderActor):
-    """Tells how much of a processor it used since the first share came."""
-
-    begun = 0.0
-
-    def hand_in(self, fragment: Fragment) -> None:
-        self.begun = self.begun or time.process_time()
-        super().hand_in(fragment)
-
-    def seconds(self) -> float:
-        return time.process_time() - self.begun
-
-
 @ray.remote(num_cpus=0.1)
 class Follower:
     """Steps copies at random, and follows the leader."""
@@ -117,18 +107,12 @@ class Follower:
     def figures(self) -> tuple[int, int, float, float]:
         return self.leader.handed, self.leader.told, self.leader.packing, self.leader.unpacking
 
-    def hand_in_again(self, times: int) -> None:
-        """The latest share, so often, and then its answer, as often."""
-        actor, share = self.leader._actor, self.leader.latest
-        ray.get([actor.hand_in.remote(share) for _ in range(times)])
-        ray.get([ray.get(told)[1][0] for told in [actor.newest.remote(-1) for _ in range(times)]])
-
 
 def start(kind: str, followers: int, actors: list[Any]) -> Any:
     """A leader, and some of its followers."""
     name = f"{kind}-{followers}-{time.time()}"
     tracker = cmx.tracker.find_tracker(make(kind, followers))
-    leader = ray.remote(TimedLeader).options(name=name, num_cpus=0).remote(tracker)
+    leader = ray.remote(LeaderActor).options(name=name, num_cpus=0).remote(tracker)
     ray.get([actor.begin.remote(kind, name, number, followers) for number, actor in enumerate(actors)])
     return leader
 
@@ -155,16 +139,32 @@ def measure(kind: str, actors: list[Any], batches: int) -> None:
     ray.kill(leader)
 
 
-def measure_many(kind: str, actors: list[Any]) -> None:
-    """The shares of 1,000 followers, one batch, all at once; and as many answers."""
-    leader = start(kind, MANY, actors)
-    ray.get([actor.collect.remote() for actor in actors])
-    begun = time.perf_counter()
-    ray.get([actor.hand_in_again.remote(MANY // len(actors)) for actor in actors])
-    seconds = time.perf_counter() - begun
-    used = ray.get(leader.seconds.remote())
-    print(f"| {kind} | {MANY} | {COPIES * KINDS[kind][2] * MANY:,} | {used:.2f} | {seconds:.2f} |", flush=True)
-    ray.kill(leader)
+def measure_many(kind: str) -> None:
+    """The shares of 1,000 followers, and one answer."""
+    shares: list[Fragment] = []
+    teller = Leader(cmx.tracker.find_tracker(make(kind, 1)))
+    teller.hand_in = shares.append  # type: ignore[method-assign]
+    env = make(kind, 1)
+    cmx.tracker.find_tracker(env).follow(teller)
+    env.reset(seed=0)
+    while len(shares) < 5:
+        env.step(env.action_space.sample())
+    data = [pickle.dumps(replace(shares[i % 5], follower=i), protocol=5) for i in range(MANY)]
+    leader = Leader(cmx.tracker.find_tracker(make(kind, MANY)))
+    times = [time.process_time()]
+    unpacked = [pickle.loads(share) for share in data]
+    times.append(time.process_time())
+    for share in unpacked:
+        leader.hand_in(share)
+    times.append(time.process_time())
+    told = pickle.dumps(leader.newest(-1), protocol=5)
+    assert leader.tracker.iteration == 1
+    n_bytes = sum(map(len, data))
+    unpacking, learning = np.diff(times)
+    print(
+        f"| {kind} | {MANY} | {COPIES * KINDS[kind][2] * MANY:,} | {n_bytes / 1e6:.1f} MB | {unpacking:.2f} | "
+        f"{learning:.2f} | {len(told):,} |"
+    )
 
 
 def main() -> None:
@@ -179,10 +179,10 @@ def main() -> None:
     for kind in KINDS:
         for followers in (2, 4, 8):
             measure(kind, actors[:followers], batches)
-    columns = "steps | seconds of the leader's processor | seconds until the last answer"
-    print(f"\n| λ̂ | shares at one leader | {columns} |\n|{' --- |' * 5}")
+    columns = "steps | handed in | unpacking (s) | taking and fitting (s) | bytes told"
+    print(f"\n| λ̂ | runners | {columns} |\n|{' --- |' * 7}")
     for kind in KINDS:
-        measure_many(kind, actors[:4])
+        measure_many(kind)
 
 
 if __name__ == "__main__":

@@ -159,8 +159,13 @@ class Tracker:
 
     def normalize_rewards(self) -> None:
         """Keep a scale that whoever hands rewards to an agent divides them by, see :attr:`reward_scale`."""
+        self._reward_scale = RewardScale(self.return_discount)
+
+    @property
+    def return_discount(self) -> float:
+        """γ of the returns of an agent that learns from live rewards: suggested, or the occupancy's if below 1."""
         usual = self.weighting.discount if self.weighting.discount < 1.0 else _RETURN_DISCOUNT
-        self._reward_scale = RewardScale(float(self.suggestions.get("return_discount", usual)))
+        return float(self.suggestions.get("return_discount", usual))
 
     @property
     def reward_scale(self) -> float:

@@ -25,7 +25,6 @@ from torch.distributions import Categorical, Independent, Normal
 
 import constrained_maxent as cmx
 from constrained_maxent.adapters.horizon import TerminalHorizon
-from constrained_maxent.adapters.sb3.suggestions import discount_of
 
 
 @dataclass
@@ -63,7 +62,7 @@ class Settings:
     def suggested(cls, tracker: cmx.tracker.Tracker, **given: Any) -> Settings:
         """What is given goes before what the environment suggests, and that before the defaults."""
         known = {name: value for name, value in tracker.suggestions.items() if name in cls.__dataclass_fields__}
-        return cls(**{"return_discount": discount_of(tracker)} | known | given)
+        return cls(**{"return_discount": tracker.return_discount} | known | given)
 
 
 def network(n_inputs: int, hidden_sizes: tuple[int, ...], n_outputs: int, gain: float) -> nn.Sequential:

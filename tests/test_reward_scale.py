@@ -189,7 +189,7 @@ class TestSettings:
             ({"discount": 1.0}, 0.99),
             ({"discount": 0.9, "suggestions": {"return_discount": 0.95}}, 0.95),
         ):
-            assert find_tracker(lake(**settings))._reward_scale.discount == expected
+            assert find_tracker(lake(**settings)).return_discount == expected
 
     def test_wrong_arguments(self):
         with pytest.raises(InvalidSetting, match="normalize"):

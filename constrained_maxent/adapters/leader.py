@@ -37,6 +37,7 @@ class Leader:
         self.tracker = tracker
         self.lag = 0
         self._fragments: list[Fragment] = []
+        self._n_trajectories = self._n_steps = 0  # of them
         self.version = 0
         self._places: dict[tuple[int, int], int] = {}
 
@@ -44,9 +45,15 @@ class Leader:
         """Take a share of a batch; fit λ̂ if that completes it."""
         self.tracker.timesteps += fragment.n_steps
         self._fragments.append(fragment)
-        if self._is_complete():
+        self._n_trajectories += len(fragment)
+        self._n_steps += fragment.n_steps
+        size = self.tracker.episodes_per_batch
+        count = self._n_trajectories if size is not None else self._n_steps
+        size = self.tracker.steps_per_batch if size is None else size
+        if size is not None and count >= size:
             # The order in which they come is chance; that of their followers is not.
-            fragments, self._fragments = sorted(self._fragments, key=lambda share: share.follower), []
+            fragments = sorted(self._fragments, key=lambda share: share.follower)
+            self._forget()
             self._close(fragments)
 
     def newest(self, version: int) -> tuple[int, Mapping[str, Any]] | None:
@@ -60,15 +67,11 @@ class Leader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Put back what ``state_dict`` returned; the batch under way is forgotten. Raises as the tracker's."""
         self.tracker.load_state_dict(state)
-        self._fragments = []
+        self._forget()
         self.version += 1
 
-    def _is_complete(self) -> bool:
-        tracker = self.tracker
-        if tracker.episodes_per_batch is not None:
-            return sum(map(len, self._fragments)) >= tracker.episodes_per_batch
-        assert tracker.steps_per_batch is not None
-        return sum(share.n_steps for share in self._fragments) >= tracker.steps_per_batch
+    def _forget(self) -> None:
+        self._fragments, self._n_trajectories, self._n_steps = [], 0, 0
 
     def _close(self, fragments: list[Fragment]) -> None:
         self.lag = self.version - min(share.version for share in fragments)

@@ -16,7 +16,6 @@ from constrained_maxent.adapters.rllib.algorithm import PPO
 from constrained_maxent.adapters.rllib.learner import MAX_DIVERGENCE, Learner
 from constrained_maxent.adapters.rllib.runners import EnvRunner
 from constrained_maxent.adapters.rllib.stacks import make_stack
-from constrained_maxent.adapters.sb3.suggestions import discount_of
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.schedules import Geometric
 from constrained_maxent.tasks.presets import PRESETS
@@ -109,7 +108,7 @@ def _suggest(made: PPOConfig, tracker: Tracker, observations: gym.Space[Any]) ->
     if training.get("grad_clip") == math.inf:
         training["grad_clip"] = None
     # Returns of λ̂ have a size of their own; a loss that is cut off has no gradient.
-    training |= {"gamma": discount_of(tracker), "use_kl_loss": False, "vf_clip_param": math.inf}
+    training |= {"gamma": tracker.return_discount, "use_kl_loss": False, "vf_clip_param": math.inf}
     if "learning_rate" in given and given.get("optimizer", "adam") == "adam":  # others have steps of other units
         training["lr"] = _rate(given["learning_rate"], given.get("final_learning_rate"), made.timesteps)
     if tracker.steps_of_full_batch is not None:

@@ -63,16 +63,15 @@ class LeaderActor:
         return self._error, list(self._warnings)
 
     def report(self) -> dict[str, Any]:
-        """Figures of the latest batch by name; empty before the first."""
-        report = self._leader.tracker.last_report
+        """Progress of the run, and figures of the latest batch by name, if there has been one."""
+        tracker, report = self._leader.tracker, self._leader.tracker.last_report
+        figures = {"progress": tracker.progress, "lag": self._leader.lag, "reward_scale": tracker.reward_scale}
         if report is None:
-            return {}
+            return figures
         names = ("iteration", "episodes", "steps", "objective", "objective_fresh", "penalty")
-        figures = {name: getattr(report, name) for name in names if getattr(report, name) is not None}
+        figures |= {name: getattr(report, name) for name in names if getattr(report, name) is not None}
         parts = ("constraints", "constraints_fresh", "multipliers")
-        tracker = self._leader.tracker
-        figures |= {name: dict(getattr(report, name)) for name in parts if getattr(report, name)}
-        return figures | {"progress": tracker.progress, "lag": self._leader.lag, "reward_scale": tracker.reward_scale}
+        return figures | {name: dict(getattr(report, name)) for name in parts if getattr(report, name)}
 
     def state_dict(self) -> dict[str, Any]:
         """See ``Leader``."""

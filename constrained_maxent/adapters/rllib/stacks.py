@@ -11,10 +11,10 @@ from ray.rllib.env.env_context import EnvContext
 from ray.tune.registry import ENV_CREATOR, _global_registry
 
 from constrained_maxent import envs  # noqa: F401  # registers the ids, in runners too
-from constrained_maxent.adapters.horizon import ends_problem
+from constrained_maxent.adapters.horizon import TerminalHorizon
+from constrained_maxent.adapters.stacks import require_live_rewards
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.tracker import find_tracker
-from constrained_maxent.wrappers.declarations import DeclaresReward
 from constrained_maxent.wrappers.vector.autoreset import autoreset_mode
 
 
@@ -41,7 +41,7 @@ def make_stack(config: Any, worker_index: int = 0) -> gym.vector.VectorEnv[Any, 
             f"{config.env}: a function of env_config returns a vector environment of env_config['num_envs'] copies, "
             f"{copies} here, such as constrain(gym.make_vec(...)), not {env}."
         )
-    tracker = find_tracker(env)
+    find_tracker(env)
     for space in (env.single_observation_space, env.single_action_space):
         if not _begins_at_0(space):
             raise InvalidSetting(f"RLlib numbers the elements of finite spaces from 0, and {space} does not: shift it.")
@@ -50,17 +50,8 @@ def make_stack(config: Any, worker_index: int = 0) -> gym.vector.VectorEnv[Any, 
             "RLlib wants each copy to reset in the step after the one that ends an episode: make the vector with "
             "autoreset_mode=AutoresetMode.NEXT_STEP, Gymnasium's default."
         )
-    if tracker.pairing != "previous":
-        raise InvalidSetting(
-            f"pairing={tracker.pairing!r}: RLlib learns from rewards as they arrive, which are right with "
-            'pairing="previous" only.'
-        )
-    if not any(isinstance(layer, DeclaresReward) for layer in _layers_of(env)):
-        raise InvalidSetting(
-            "The rewards are the environment's own, so the agent would maximize these: put "
-            "wrappers.vector.PseudoReward on top, as constrain() does."
-        )
-    return EndsOfProblems(env)
+    require_live_rewards(env, "RLlib")
+    return LeanInfos(TerminalHorizon(env))
 
 
 def _begins_at_0(space: gym.Space[Any]) -> bool:
@@ -69,38 +60,17 @@ def _begins_at_0(space: gym.Space[Any]) -> bool:
     return not np.any(getattr(space, "start", 0)) and all(map(_begins_at_0, parts))
 
 
-def _layers_of(env: Any) -> list[Any]:
-    layers = [env]
-    while (inner := getattr(layers[-1], "__dict__", {}).get("env")) is not None:
-        layers.append(inner)
-    return layers
-
-
-class EndsOfProblems(gym.vector.VectorWrapper):
-    """Ends that belong to the problem are terminal, and infos are without what only agents of this package read.
-
-    Each runner sends all infos to the learner, and the pseudo-reward is the reward already.
-    """
-
-    def __init__(self, env: gym.vector.VectorEnv[Any, Any, Any]) -> None:
-        super().__init__(env)
-        self._weighting = find_tracker(env).weighting
-        self._lengths = np.zeros(env.num_envs, dtype=np.int64)
-        self._is_over = np.zeros(env.num_envs, dtype=np.bool_)
+class LeanInfos(gym.vector.VectorWrapper):
+    """Infos without what only agents of this package read: each runner sends all of them to the learner."""
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset all copies."""
         observations, infos = self.env.reset(seed=seed, options=options)
-        self._lengths[:], self._is_over[:] = 0, False
         return observations, _lean(infos)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step all copies; those that had ended an episode reset instead."""
         observations, rewards, terminated, truncated, infos = self.env.step(actions)
-        self._lengths = np.where(self._is_over, 0, self._lengths + 1)
-        is_end = truncated & ends_problem(self._weighting, self._lengths)
-        terminated, truncated = terminated | is_end, truncated & ~is_end
-        self._is_over = np.asarray(terminated | truncated, dtype=np.bool_)
         return observations, rewards, terminated, truncated, _lean(infos)
 
 

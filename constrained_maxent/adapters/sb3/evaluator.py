@@ -131,8 +131,13 @@ class Evaluator:
 
     @property
     def n_steps(self) -> int:
-        """About how many steps an evaluation takes; none where it is exact."""
-        return 0 if self.is_exact else self.n_episodes * (self.tracker.weighting.horizon or 100)
+        """About how many steps an evaluation takes, of all copies; none where it is exact."""
+        if self.is_exact:
+            return 0
+        # All copies act until the last episode has ended, and where they are staggered, their first ones do not count.
+        copies = getattr(self._copied(), "num_envs", 1)
+        n_episodes = -(-self.n_episodes // copies) * copies + copies * self.tracker.episode_count.is_staggered
+        return n_episodes * (self.tracker.weighting.horizon or 100)
 
     def see(self, batch: Batch) -> None:
         """Hold a batch of the training against the published dynamics: what contradicts them has no exact values."""

@@ -19,8 +19,6 @@ _SAME_MEANING = {
 }
 """Names in ``PGPSettings`` and in Stable-Baselines3's PPO."""
 
-_USUAL_DISCOUNT = 0.99
-
 
 @dataclass(frozen=True)
 class GeometricRate:
@@ -41,7 +39,7 @@ def ppo_arguments(tracker: Tracker, num_envs: int) -> dict[str, Any]:
     """
     given = tracker.suggestions
     arguments = {theirs: given[ours] for ours, theirs in _SAME_MEANING.items() if given.get(ours) is not None}
-    arguments["gamma"] = discount_of(tracker)
+    arguments["gamma"] = tracker.return_discount
     if "learning_rate" in given and given.get("optimizer", "adam") == "adam":  # others have steps of other units
         start, end = given["learning_rate"], given.get("final_learning_rate")
         arguments["learning_rate"] = start if end is None else GeometricRate(start, end)
@@ -54,15 +52,6 @@ def ppo_arguments(tracker: Tracker, num_envs: int) -> dict[str, Any]:
         arguments["n_steps"] = n_steps
         arguments["batch_size"] = _minibatch(n_steps * num_envs, given)
     return arguments
-
-
-def discount_of(tracker: Tracker) -> float:
-    """γ of the returns: as suggested, or the occupancy's, or the usual one where all states count alike."""
-    suggested = tracker.suggestions.get("return_discount")
-    if suggested is not None:
-        return float(suggested)
-    discount = tracker.weighting.discount
-    return discount if discount < 1.0 else _USUAL_DISCOUNT
 
 
 def _minibatch(rollout: int, given: Mapping[str, Any]) -> int:

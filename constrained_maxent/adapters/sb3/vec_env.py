@@ -17,7 +17,8 @@ from constrained_maxent.adapters.horizon import ends_problem
 from constrained_maxent.adapters.sb3.infos import infos_of
 from constrained_maxent.adapters.sb3.replay_buffer import meet_caller
 from constrained_maxent.adapters.sb3.suggestions import ppo_arguments
-from constrained_maxent.adapters.sb3.vectors import layers_of, make_vector, require_usable
+from constrained_maxent.adapters.sb3.vectors import make_vector, require_usable
+from constrained_maxent.adapters.stacks import layers_of
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.tracker import NEW_BATCH, LogProb, find_tracker
 from constrained_maxent.wrappers.vector.autoreset import autoreset_mode

@@ -7,10 +7,10 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.vector import AutoresetMode
 
+from constrained_maxent.adapters.stacks import require_live_rewards
 from constrained_maxent.errors import InvalidSetting, MissingTracker
 from constrained_maxent.tasks.presets import PRESETS
 from constrained_maxent.tracker import find_tracker
-from constrained_maxent.wrappers.declarations import DeclaresReward
 from constrained_maxent.wrappers.vector.autoreset import autoreset_mode
 
 _SAME_STEP = 'autoreset_mode": gym.vector.AutoresetMode.SAME_STEP'
@@ -35,14 +35,6 @@ def make_vector(env_id: str, num_envs: int, make_kwargs: dict[str, Any]) -> gym.
     return gym.make_vec(env_id, num_envs=num_envs, **given)
 
 
-def layers_of(env: Any) -> list[Any]:
-    """The layers of a vector environment, from the outermost to the bare one."""
-    layers = [env]
-    while (inner := getattr(layers[-1], "__dict__", {}).get("env")) is not None:
-        layers.append(inner)
-    return layers
-
-
 def require_usable(env: Any) -> None:
     """Raise a named error unless an agent of Stable-Baselines3 would learn the problem on this vector environment."""
     if not isinstance(env, gym.vector.VectorEnv):
@@ -50,7 +42,7 @@ def require_usable(env: Any) -> None:
             f"VecEnv takes an id or a vector environment, not {env!r}: make it by gym.make_vec, and wrap that."
         )
     try:
-        tracker = find_tracker(env)
+        find_tracker(env)
     except MissingTracker as error:
         raise MissingTracker(f"{error} For Stable-Baselines3:\n{_HOW_TO_WRAP}") from None
     if autoreset_mode(env) is AutoresetMode.NEXT_STEP:
@@ -59,13 +51,4 @@ def require_usable(env: Any) -> None:
             f'gym.make_vec(id, vector_kwargs={{"{_SAME_STEP}}}), or, for the ids of this package, with '
             "gym.make_vec(id, autoreset_mode=gym.vector.AutoresetMode.SAME_STEP); VecEnv(id) does it itself."
         )
-    if tracker.pairing != "previous":
-        raise InvalidSetting(
-            f"pairing={tracker.pairing!r}: Stable-Baselines3 learns from rewards as they arrive, which are right "
-            'with pairing="previous" only.'
-        )
-    if not any(isinstance(layer, DeclaresReward) for layer in layers_of(env)):
-        raise InvalidSetting(
-            "The rewards are the environment's own, so the agent would maximize these: put "
-            "wrappers.vector.PseudoReward on top, as constrain() does."
-        )
+    require_live_rewards(env, "Stable-Baselines3")

@@ -94,7 +94,7 @@ def test_a_runner_that_is_killed_loses_its_share_only(two):
     runners = algorithm.env_runner_group
     [pid, _] = runners.foreach_env_runner(lambda runner: os.getpid(), local_env_runner=False)
     os.kill(pid, signal.SIGKILL)
-    alive, deadline = {}, time.monotonic() + 120.0
+    alive, deadline = {}, time.monotonic() + 300.0
     while len(alive) < 2 and time.monotonic() < deadline:
         algorithm.train()  # with the runner that is left, until another has started in place of the dead
         alive = dict(
