@@ -167,5 +167,9 @@ class StaleRewards(UserWarning):
     """An agent replays rewards of estimates that have changed since; a warning."""
 
 
+class NotEvaluated(UserWarning):
+    """A policy cannot be evaluated while it learns, so that only values by λ̂ are logged; a warning."""
+
+
 class MovingReward(UserWarning):
     """Somebody scores a policy by rewards that move with the estimate, and feeds it; a warning."""

@@ -52,14 +52,19 @@ class PPO(RllibPPO):  # type: ignore[misc]  # of a library without types
         super().setup(config)
 
     def training_step(self) -> None:
-        super().training_step()
+        try:
+            super().training_step()
+        finally:  # what failed has a name here, where RLlib has a RuntimeError or nothing
+            self._tell_faults()
+        self.metrics.log_dict(ray.get(self._leader.report.remote()), key=OCCUPANCY, window=1)
+
+    def _tell_faults(self) -> None:
         error, warned = ray.get(self._leader.faults.remote())
         for category, message in warned[self._n_warned :]:
             warnings.warn(message, getattr(errors, category), stacklevel=2)
         self._n_warned = len(warned)
         if error is not None:
             raise error
-        self.metrics.log_dict(ray.get(self._leader.report.remote()), key=OCCUPANCY, window=1)
 
     def evaluate(self, parallel_train_future: Any = None) -> Any:
         if self.eval_env_runner_group is None:

@@ -114,13 +114,16 @@ class RemoteLeader:
 @contextmanager
 def heard(tell: Any) -> Iterator[None]:
     """Warnings of this package are told by category and message; others come as they would."""
-    with warnings.catch_warnings(record=True) as caught:
-        yield
-    for warning in caught:
-        if getattr(errors, warning.category.__name__, None) is warning.category:
-            tell(warning.category.__name__, str(warning.message))
-        else:
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    caught: list[warnings.WarningMessage] = []
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            yield
+    finally:
+        for warning in caught:
+            if getattr(errors, warning.category.__name__, None) is warning.category:
+                tell(warning.category.__name__, str(warning.message))
+            else:
+                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
 
 
 class EnvRunner(SingleAgentEnvRunner):  # type: ignore[misc]  # of a library without types

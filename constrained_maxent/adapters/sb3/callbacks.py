@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from stable_baselines3.common.logger import TensorBoardOutputFormat
 from constrained_maxent.adapters.sb3.acting import log_prob_of_training
 from constrained_maxent.adapters.sb3.checkpoints import save
 from constrained_maxent.adapters.sb3.evaluator import Evaluator, PolicyValues, stack_of
-from constrained_maxent.errors import UnsupportedPolicy
+from constrained_maxent.errors import NotEvaluated, UnsupportedPolicy
 from constrained_maxent.evaluation.limits import on_the_way
 from constrained_maxent.tracker import find_tracker
 from constrained_maxent.types import check_count
@@ -66,8 +67,9 @@ class OccupancyCallback(BaseCallback):
     def _on_training_start(self) -> None:
         env = stack_of(self.model)
         tracker = find_tracker(env)
-        left = self.model._total_timesteps - self.model.num_timesteps
-        tracker.announce(timesteps=check_count("total_timesteps", tracker.timesteps + left))
+        left = self.model._total_timesteps - self.model.num_timesteps  # a float where learn(1e5) was said
+        if left > 0:
+            tracker.announce(timesteps=tracker.timesteps + math.ceil(left))
         self._acting.close()  # what an interrupted training left
         log_prob = log_prob_of_training(self.model)
         if log_prob is not None:
@@ -77,7 +79,11 @@ class OccupancyCallback(BaseCallback):
         try:
             self._evaluator = Evaluator(self.model, self._eval_env)
         except UnsupportedPolicy as error:
-            warnings.warn(f"{error} Nothing but values by λ̂ is logged, which remember earlier policies.", stacklevel=2)
+            warnings.warn(
+                f"{error} So the policy is not evaluated: what is logged are values by λ̂, with all that it remembers.",
+                NotEvaluated,
+                stacklevel=2,
+            )
         self._iteration, self._evaluated_at = tracker.iteration, tracker.timesteps
         self._saved_at = time.monotonic()
 

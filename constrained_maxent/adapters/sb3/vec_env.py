@@ -83,7 +83,8 @@ class VecEnv(base.VecEnv):
         """Hyperparameters for ``PPO("MlpPolicy", venv, **venv.suggested())``, to be changed: those of the preset.
 
         They also fit, as far as it knows them, any algorithm that takes the same. γ is that of the occupancy where that
-        is below 1; one rollout is one batch.
+        is below 1; one rollout is one batch. Observations are normalized by ``VecNormalize(venv, norm_reward=False)``,
+        where ``tracker.suggestions["normalize_observations"]`` asks for it.
         """
         return ppo_arguments(self.tracker, self.num_envs)
 

@@ -22,6 +22,7 @@ from constrained_maxent.errors import (
     InvalidSetting,
     MissingTracker,
     NoActionEntropy,
+    NotEvaluated,
     SeparateEstimates,
     UnplannedRun,
     UnsupportedSpace,
@@ -222,6 +223,16 @@ class TestWarnings:
         model = DQN("MlpPolicy", grid, 1e-4, 100, 100, replay_buffer_class=OccupancyReplayBuffer, device="cpu")
         with pytest.warns(NoActionEntropy, match="greedy"):
             model.learn(8, callback=OccupancyCallback(**QUIET))
+
+    def test_policies_that_remember_are_not_evaluated(self, grid):
+        sb3_contrib = pytest.importorskip("sb3_contrib")
+        kwargs = {"lstm_hidden_size": 4, "net_arch": [4]}
+        model = sb3_contrib.RecurrentPPO("MlpLstmPolicy", grid, n_steps=25, batch_size=50, policy_kwargs=kwargs)
+        callback = OccupancyCallback(**QUIET)
+        with pytest.warns(NotEvaluated, match="remembers"):
+            model.learn(5e1, callback=callback)  # a float, as Stable-Baselines3 allows
+        assert callback.values is None
+        assert grid.tracker.progress == 1.0
 
     def test_unknown_log_prob(self, make_corridor):
         """A model that sees two frames acts by more than what λ̂ records, and cannot act on single ones."""
