@@ -261,6 +261,10 @@ def main() -> None:
     for name in LIBRARIES:
         if name in options.only:
             installed = find_spec(LIBRARIES[name][0]) is not None
+            if installed and name == "RLlib":
+                import ray
+
+                ray.init(num_cpus=N_COPIES)  # beforehand: that Ray cannot start here says nothing of a form
             cells = row(name) if installed else ["not installed"] * len(heads)
             print(f"| {name} | {' | '.join(cells)} |", flush=True)
     if "throughput" in options.only and find_spec("stable_baselines3") is not None:
