@@ -49,8 +49,6 @@ class Settings:
     """Steps of each gradient; 0 for the whole rollout."""
     clip_range: float = 0.2
     """How far from 1 the ratio of new to old probability still gains."""
-    max_divergence: float = float("inf")
-    """Mean KL divergence from the policy of the rollout [nats] beyond which its passes end."""
     value_coefficient: float = 0.5
     """Weight of the critic's loss."""
     max_gradient_norm: float = 0.5
@@ -196,10 +194,7 @@ def update(
         for chosen in torch.randperm(len(inputs)).split(settings.minibatch_size or len(inputs)):
             gains = advantages[chosen]
             gains = (gains - gains.mean()) / (gains.std(correction=0) + 1e-8)
-            log_ratio = agent.policy(inputs[chosen]).log_prob(actions[chosen]) - log_probs[chosen]
-            ratio = log_ratio.exp()
-            if (ratio - 1.0 - log_ratio).mean() > settings.max_divergence:
-                return
+            ratio = (agent.policy(inputs[chosen]).log_prob(actions[chosen]) - log_probs[chosen]).exp()
             clipped = ratio.clamp(1.0 - settings.clip_range, 1.0 + settings.clip_range)
             policy_loss = -torch.minimum(ratio * gains, clipped * gains).mean()
             value_loss = (agent.value(inputs[chosen]) - returns[chosen]).square().mean()

@@ -59,9 +59,6 @@ class PGPSettings:
     """Steps of each gradient; 0 for the whole batch. Usual: 0 for a table, 1024 for networks."""
     clip_range: float | None = None
     """How far from 1 the ratio of new to old probability still gains; inf for no limit. Usual: 0.2 for networks."""
-    max_divergence: float | None = None
-    """Largest mean KL divergence from the policy that acted [nats]: beyond it the passes over a batch end, so that one
-    learning rate serves networks of different width. Usual: no limit, inf."""
     max_gradient_norm: float | None = None
     """Largest norm of a gradient. Usual: none, inf, for a table, 1.0 for networks."""
     hidden_sizes: tuple[int, ...] | None = None
@@ -89,7 +86,7 @@ class PGPSettings:
             lambda value: is_number(value) and 0.0 <= value < math.inf,
             "a finite number of at least 0",
         )
-        for name in ("projection_radius", "max_gradient_norm", "clip_range", "max_divergence"):
+        for name in ("projection_radius", "max_gradient_norm", "clip_range"):
             self._require(name, lambda value: is_number(value) and value > 0.0, "a number above 0; inf for no limit")
         self._require("return_discount", lambda value: is_number(value) and 0.0 < value <= 1.0, "in (0, 1]")
         self._require("averaging", lambda value: is_number(value) and 0.0 <= value < 1.0, "in [0, 1)")
@@ -136,7 +133,6 @@ class Hyperparameters:
     epochs: int = 4
     minibatch_size: int = 1024
     clip_range: float = 0.2
-    max_divergence: float = math.inf
     max_gradient_norm: float = 1.0
     hidden_sizes: tuple[int, ...] = (256, 256)
     critic_learning_rate: float = 1e-3

@@ -34,8 +34,7 @@ def update_policy(
 
     With several epochs or minibatches the batch's own policy is soon left behind; then the surrogate of Schulman et al.
     2017 (eq. 7), :math:`\sum_t \min(\rho_t f_t, \mathrm{clip}(\rho_t, 1-\epsilon, 1+\epsilon) f_t)` with the ratio
-    :math:`\rho_t` of new to old probability, has the same gradient at first and none where it went too far. The passes
-    end where the mean of :math:`\rho_t - 1 - \log\rho_t`, an estimate of the KL divergence, is too large.
+    :math:`\rho_t` of new to old probability, has the same gradient at first and none where it went too far.
 
     Args:
         policy, optimizer: what to change, and how.
@@ -61,16 +60,12 @@ def update_policy(
         return _step(policy, optimizer, settings, center)
     with torch.no_grad():
         old_t = policy.log_prob(rows, raw)
-    first_norm, limit = math.nan, settings.max_divergence
+    first_norm = math.nan
     for _ in range(settings.epochs):
         order = rng.permutation(n_steps)
         # Parts of about equal size: a small rest would take as large a step as the others.
         for chosen in np.array_split(order, math.ceil(n_steps / size)):
-            log_ratio = policy.log_prob(rows[chosen], raw[chosen]) - old_t[torch.as_tensor(chosen)]
-            ratio = log_ratio.exp()
-            # Without a limit nothing is to be computed.
-            if math.isfinite(limit) and float((ratio - 1.0 - log_ratio).detach().mean()) > limit:
-                return first_norm
+            ratio = (policy.log_prob(rows[chosen], raw[chosen]) - old_t[torch.as_tensor(chosen)]).exp()
             # Scaled up, so that each minibatch's gradient estimates that of the whole batch.
             factor = torch.as_tensor(factor_t[chosen] * (n_steps / len(chosen)), dtype=ratio.dtype, device=ratio.device)
             clipped = ratio.clamp(1.0 - settings.clip_range, 1.0 + settings.clip_range)

@@ -57,7 +57,7 @@ class Train:
             *("optimizer", "final_learning_rate", "damping", "max_gradient_norm", "averaging"),
             *("proximal_weight", "inner_iterations", "projection_radius"),
             *("return_discount", "baseline", "gae_lambda", "normalize_advantages", "normalize_observations"),
-            *("epochs", "minibatch_size", "clip_range", "max_divergence"),
+            *("epochs", "minibatch_size", "clip_range"),
             *("critic_learning_rate", "critic_steps", "critic_batch_size"),
         ),
         "run": ("overwrite", "extend", "log_every", "evaluate_every", "checkpoint_every", "checkpoint_minutes"),

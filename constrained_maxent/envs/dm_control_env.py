@@ -154,7 +154,7 @@ class DmControlEnv(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
         self._running = not truncated
         if self.render_mode == "human":
             self.render()
-        return observation, reward, False, truncated, info | {"state": state, "physics_error": np.bool_(failed)}
+        return observation, reward, False, truncated, info | {"state": state, "physics_error": failed}
 
     def render(self) -> RenderFrame | list[RenderFrame] | None:
         """Draw the model: uint8 (height, width, 3) (``"rgb_array"``), or into a window (``"human"``)."""

@@ -147,9 +147,9 @@ def measure(run: AgentRun) -> dict[str, Any]:
     sees_normalized = venv.tracker.suggestions.get("normalize_observations", False)
     seen = VecNormalize(venv, norm_reward=False) if sees_normalized else venv
     kind = getattr(import_module(_PACKAGES[run.algorithm]), run.algorithm)
-    arguments = {name: value for name, value in venv.suggested().items() if name in inspect.signature(kind).parameters}
-    if run.net is not None:
-        arguments["policy_kwargs"] = {"net_arch": list(run.net)}
+    arguments = {
+        name: value for name, value in venv.suggested(run.net).items() if name in inspect.signature(kind).parameters
+    }
     policy = "MlpLstmPolicy" if run.algorithm == "RecurrentPPO" else "MlpPolicy"
     begun = time.perf_counter()
     model = kind(policy, seen, seed=run.seed, device="cpu", **arguments)

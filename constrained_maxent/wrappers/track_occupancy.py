@@ -219,6 +219,9 @@ class TrackOccupancy(Tracking, ScalarLayer):
 
     def _add_rewards(self, info: dict[str, Any], parts: Mapping[str, float], *, is_ready: bool) -> None:
         # Collators of other libraries ask the values of info for their dtype: NumPy's scalars have one.
+        # The bare environment's own stays Python's: of NumPy's truth values Gymnasium's vectors make arrays of objects.
+        if VOID in info:
+            info[VOID] = TRUE if info[VOID] else FALSE
         total = 0.0
         for name, part in parts.items():
             total += part

@@ -36,7 +36,7 @@ def lake(**settings):
         ],
         *[
             (name, value)
-            for name in ("projection_radius", "max_gradient_norm", "clip_range", "max_divergence")
+            for name in ("projection_radius", "max_gradient_norm", "clip_range")
             for value in (0.0, -1.0, NAN, -INF, "0.1", True)
         ],
         *[("damping", value) for value in (0.0, -1.0, NAN, INF, "0.1", True)],
@@ -64,7 +64,7 @@ def test_refused(name, value):
 def test_accepted_at_the_edges():
     PGPSettings(return_discount=1.0, hidden_sizes=(), critic_steps=1, learning_rate=1, projection_radius=1e-9)
     PGPSettings(gae_lambda=0.0, epochs=1, minibatch_size=0, proximal_weight=0.0, averaging=0.0)
-    PGPSettings(gae_lambda=1, projection_radius=INF, max_gradient_norm=INF, clip_range=INF, max_divergence=INF)
+    PGPSettings(gae_lambda=1, projection_radius=INF, max_gradient_norm=INF, clip_range=INF)
 
 
 def test_json_round_trip():

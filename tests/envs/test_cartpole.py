@@ -180,14 +180,14 @@ class TestPhysicsErrors:
         observation, info = env.reset(options=at(2.25, 1.0, angular_velocity=1e11))
         after, reward, terminated, truncated, report = env.step(PUSH)
         assert (reward, terminated, truncated) == (0.0, False, True)
-        assert report["physics_error"] is np.True_
+        assert report["physics_error"] is True
         assert report["cost"] == 0.25
         assert after.tolist() == observation.tolist()
         assert report["state"].tolist() == info["state"].tolist()
         with pytest.raises(ResetNeeded):
             env.step(PUSH)
         env.reset(seed=0)
-        assert env.step(PUSH)[4]["physics_error"] is np.False_
+        assert env.step(PUSH)[4]["physics_error"] is False
 
     @pytest.mark.parametrize("action", [[math.nan], [math.inf]])
     def test_actions_that_are_no_numbers_change_nothing(self, action):

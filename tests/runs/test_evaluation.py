@@ -63,11 +63,11 @@ class TestEnvironmentsWithWrappersOfTheirOwn:
         result = run(env_id=env_id, num_envs=3)
         assert evaluate(result.folder, n_episodes=4).rollouts.n_episodes == 6
 
-    def test_cannot_be_evaluated_on_fragments(self, register, run):
+    def test_of_fragments_are_evaluated_on_whole_episodes(self, register, run):
         result = run(env_id=register("Parts-v0", steps_per_batch=30), num_envs=3)
-        with pytest.raises(InvalidSetting, match="whole episodes"):
-            evaluate(result.folder, n_episodes=4)
-        assert not result.folder.evaluation_path.exists()
+        found = evaluate(result.folder, n_episodes=4).rollouts
+        assert found.n_episodes == 4
+        assert found.length.high <= 5.0  # the time limit; a fragment of each copy would have 10 steps
 
     def test_that_do_not_exist(self):
         with pytest.raises(InvalidSetting, match="no environment"):

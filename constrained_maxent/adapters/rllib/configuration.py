@@ -13,7 +13,6 @@ from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.tune.registry import register_env
 
 from constrained_maxent.adapters.rllib.algorithm import PPO
-from constrained_maxent.adapters.rllib.learner import MAX_DIVERGENCE, Learner
 from constrained_maxent.adapters.rllib.runners import EnvRunner
 from constrained_maxent.adapters.rllib.stacks import make_stack
 from constrained_maxent.errors import InvalidSetting
@@ -116,8 +115,6 @@ def _suggest(made: PPOConfig, tracker: Tracker, observations: gym.Space[Any]) ->
         training["train_batch_size_per_learner"] = tracker.steps_of_full_batch
         minibatch = given.get("minibatch_size") or tracker.steps_of_full_batch
         training["minibatch_size"] = minibatch if minibatch < tracker.steps_of_full_batch else None
-    if math.isfinite(divergence := given.get("max_divergence") or math.inf):
-        training |= {"learner_class": Learner, "learner_config_dict": {MAX_DIVERGENCE: divergence}}
     made.training(**training)
     made.rl_module(model_config=_model(given.get("hidden_sizes")))
     if not isinstance(observations, gym.spaces.Box):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +17,11 @@ _SAME_MEANING = {
     "normalize_advantages": "normalize_advantage",
 }
 """Names in ``PGPSettings`` and in Stable-Baselines3's PPO."""
+_RATES = ("learning_rate", "final_learning_rate")
+
+_LINEAR = 15.0
+"""How much larger the steps of a policy without hidden layers are. A step of Adam changes a network of one-hot states
+far more than a table: measured on the grid, where one rate serves both badly."""
 
 
 @dataclass(frozen=True)
@@ -31,22 +35,23 @@ class GeometricRate:
         return Geometric(self.start, self.end).at(1.0 - progress_remaining)
 
 
-def ppo_arguments(tracker: Tracker, num_envs: int) -> dict[str, Any]:
+def ppo_arguments(tracker: Tracker, num_envs: int, net_arch: Sequence[int] | None = None) -> dict[str, Any]:
     """Arguments of ``PPO``, and of what takes the same, from ``tracker.suggestions`` and the size of its batches.
 
     A rollout is a batch, as far as the length of a batch is known, so that each update has rewards of one estimate.
     Nothing is said of what nothing suggests.
     """
     given = tracker.suggestions
+    suggested = None if (sizes := given.get("hidden_sizes")) is None else list(sizes)
+    net_arch = suggested if net_arch is None else list(net_arch)
     arguments = {theirs: given[ours] for ours, theirs in _SAME_MEANING.items() if given.get(ours) is not None}
     arguments["gamma"] = tracker.return_discount
     if "learning_rate" in given and given.get("optimizer", "adam") == "adam":  # others have steps of other units
-        start, end = given["learning_rate"], given.get("final_learning_rate")
-        arguments["learning_rate"] = start if end is None else GeometricRate(start, end)
-    if math.isfinite(divergence := given.get("max_divergence") or math.inf):
-        arguments["target_kl"] = divergence / 1.5  # Stable-Baselines3 stops at one and a half times its target
-    if "hidden_sizes" in given:
-        arguments["policy_kwargs"] = {"net_arch": list(given["hidden_sizes"])}
+        factor = _LINEAR if net_arch == [] and suggested != [] else 1.0
+        start, end = (factor * given.get(name, given["learning_rate"]) for name in _RATES)
+        arguments["learning_rate"] = start if start == end else GeometricRate(start, end)
+    if net_arch is not None:
+        arguments["policy_kwargs"] = {"net_arch": list(net_arch)}
     if tracker.steps_of_full_batch is not None:
         n_steps = max(1, round(tracker.steps_of_full_batch / num_envs))
         arguments["n_steps"] = n_steps

@@ -34,6 +34,16 @@ def test_names_are_translated(make_corridor):
     assert [layer.out_features for layer in model.policy.mlp_extractor.policy_net if hasattr(layer, "bias")] == [5, 6]
 
 
+def test_a_table_takes_larger_steps_than_a_network():
+    rates = {}
+    for net in (None, [64], []):
+        arguments = VecEnv("FrozenLake-PGP-v0", num_envs=16).suggested(net)
+        assert arguments["policy_kwargs"] == {"net_arch": [64, 64] if net is None else net}
+        rates[str(net)] = [arguments["learning_rate"](left) for left in (1.0, 0.0)]
+    assert rates["None"] == rates["[64]"] == pytest.approx([2e-3, 2e-5])
+    assert rates["[]"] == pytest.approx([3e-2, 3e-4])
+
+
 def test_only_what_is_known(make_corridor):
     assert VecEnv(make_corridor(3)).suggested() == {"gamma": 0.99, "n_steps": 4, "batch_size": 12}
     assert VecEnv(make_corridor(3, discount=0.5)).suggested()["gamma"] == 0.5
