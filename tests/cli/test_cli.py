@@ -87,7 +87,7 @@ class TestHelp:
         assert '"Usual": where the environment suggests nothing; each -PGP- id brings values of its own.' in text
         assert "--seed INT Seed of everything random. (default: 0)" in text
         assert "unset" not in text
-        assert "--preset {default,paper} " in text
+        assert "--preset {default,paper,ppo} " in text
         assert "--out PATH " in text
         assert "--normalize-advantages {True,False} " in text
         assert "--overwrite Replace" in text

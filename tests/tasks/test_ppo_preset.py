@@ -41,10 +41,10 @@ def test_rewards_of_the_grid_keep_their_size_while_the_price_grows():
     """Uniformly random actions: what a critic would have to tell has about the deviation 1 in every batch."""
     env = gym.make_vec("FrozenLake-PGP-v0", num_envs=16, preset="ppo", autoreset_mode="SameStep")
     tracker = find_tracker(env)
-    tracker.announce(iterations=30)
+    tracker.announce(iterations=100)
     env.reset(seed=0)
     rng, deviations, totals = np.random.default_rng(0), [], np.zeros(16)
-    while tracker.iteration < 30:
+    while tracker.iteration < 100:
         seen, infos = [], {}
         while "batch" not in infos:
             _, rewards, terminated, truncated, infos = env.step(rng.integers(4, size=16))
@@ -52,7 +52,7 @@ def test_rewards_of_the_grid_keep_their_size_while_the_price_grows():
             totals = totals * ~(terminated | truncated)
         deviations.append(np.std(seen))
     assert deviations[0] == 0.0  # before the first estimate
-    assert 0.5 < min(deviations[1:]) < max(deviations[1:]) < 2.0
+    assert 0.5 < min(deviations[1:]) < max(deviations[1:]) < 2.5
     assert tracker.reward_scale > 100.0
 
 
