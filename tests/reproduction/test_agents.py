@@ -35,7 +35,9 @@ def test_rows_say_what_the_log_and_the_exact_value_said(tiny, tmp_path):
     assert done == ["PPO, 16 copies, net [], seed 0", "A2C, 16 copies, net [], seed 0"]
     assert rows["case"].to_list() == ["PPO, 16 copies, net []", "A2C, 16 copies, net []"]
     for row in rows.iter_rows(named=True):
-        assert row["objective"] == pytest.approx(29.21, abs=4.0)  # not far from uniformly random actions, at a cost of 83.3
+        assert row["objective"] == pytest.approx(
+            29.21, abs=4.0
+        )  # not far from uniformly random actions, at a cost of 83.3
         assert row["cost"] == pytest.approx(83.3, abs=40.0)
         assert math.isfinite(row["objective, log"])
         assert row["objective, last batch"] < row["objective"]  # a plug-in estimate of 16 episodes is low

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import gymnasium as gym
@@ -24,7 +25,10 @@ _HOW_TO_WRAP = f"""
 def make_vector(env_id: str, num_envs: int, make_kwargs: dict[str, Any]) -> gym.vector.VectorEnv[Any, Any, Any]:
     """The vector of an id, with the autoreset and, for the ids of this package, preset and pairing for live agents."""
     given = dict(make_kwargs)
-    spec = gym.spec(env_id)
+    module, _, name = env_id.rpartition(":")
+    if module:
+        import_module(module)  # registers the id
+    spec = gym.spec(name)
     if spec.id in PRESETS:
         given.setdefault("preset", "ppo")
         given.setdefault("pairing", "previous")

@@ -184,6 +184,10 @@ def test_rewards_reach_the_agent_as_they_are(make_corridor):
     assert np.array_equal(model.rollout_buffer.rewards, [rewards for _, rewards, _, _ in seen])
 
 
+def test_an_id_with_the_module_that_registers_it():
+    assert VecEnv("constrained_maxent:FrozenLake-PGP-v0", num_envs=2).num_envs == 2
+
+
 def test_a_vector_of_the_users_own():
     env = gym.make_vec("Pendulum-v1", num_envs=2, vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP})
     env = cmx.wrappers.constrain(
