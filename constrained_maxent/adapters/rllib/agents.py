@@ -58,19 +58,22 @@ class RllibAgent:
         rows, is_one = as_batch(self.observation_space, observation)
         with torch.random.fork_rng(devices=[]):
             torch.set_rng_state(self._random_state)
-            forwarded, episodes = self._forward(rows, explore=not deterministic)
+            shared: dict[str, Any] = {}  # by which connectors find each row's episode again
+            forwarded, episodes = self._forward(rows, explore=not deterministic, shared=shared)
             forwarded = self._runner._module_to_env(
                 rl_module=self._runner.module,
                 batch=forwarded,
                 episodes=episodes,
                 explore=not deterministic,
-                shared_data={},
+                shared_data=shared,
             )
             self._random_state = torch.get_rng_state()
         actions = np.asarray(forwarded.get(Columns.ACTIONS_FOR_ENV, forwarded[Columns.ACTIONS]))
         return (actions[0] if is_one else actions), None
 
-    def _forward(self, rows: NDArray[Any], *, explore: bool) -> tuple[dict[str, Any], list[Any]]:
+    def _forward(
+        self, rows: NDArray[Any], *, explore: bool, shared: dict[str, Any]
+    ) -> tuple[dict[str, Any], list[Any]]:
         """What the policy says of observations, given as rows, and the episodes of which each is the first."""
         module, episodes = self._runner.module, []
         for row in rows:
@@ -78,7 +81,7 @@ class RllibAgent:
             episode.add_env_reset(observation=from_row(self.observation_space, row), infos={})
             episodes.append(episode)
         batch = self._runner._env_to_module(
-            rl_module=module, episodes=episodes, explore=explore, batch={}, shared_data={}
+            rl_module=module, episodes=episodes, explore=explore, batch={}, shared_data=shared
         )
         with torch.no_grad():
             forward = module.forward_exploration if explore else module.forward_inference
@@ -111,7 +114,7 @@ class SoftmaxAgent(RllibAgent):
         return log_probs
 
     def _probabilities(self, observations: Any) -> FloatArray:
-        forwarded, _ = self._forward(observations, explore=True)
+        forwarded, _ = self._forward(observations, explore=True, shared={})
         logits = forwarded[Columns.ACTION_DIST_INPUTS].double()
         probabilities: FloatArray = torch.softmax(logits, dim=1).numpy()
         return probabilities

@@ -147,7 +147,7 @@ class TestEvaluation:
 
 class TestFaults:
     def test_a_cost_that_is_missing_ends_the_training(self, cluster, grid):
-        algorithm = built(lambda config: grid(config, cost="damage"), runners=1)
+        algorithm = built(lambda config: grid(config, cost="damage"))
         with pytest.raises(MissingCost, match="damage"):
             algorithm.train()
         algorithm.stop()
