@@ -62,7 +62,8 @@ class TestSettings:
     def test_batches_keep_their_size_however_many_copies_there_are(self, num_envs, episodes, steps, staggered):
         env = make_cartpole(num_envs=num_envs)
         tracker = find_tracker(env)
-        assert (tracker.episodes_per_batch, tracker.steps_per_batch) == (episodes, steps or episodes * 1000)
+        assert (tracker.episodes_per_batch, tracker.steps_per_batch) == (episodes, steps)
+        assert tracker.steps_of_full_batch == (steps or episodes * 1000)
         assert getattr(env.unwrapped, "_staggered_starts", None) == staggered
 
     def test_the_papers(self):
