@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -189,8 +189,10 @@ class Evaluator:
             bare = self._env.unwrapped
             if isinstance(bare, gym.vector.AsyncVectorEnv):
                 raise self._not_copied("its copies live in processes")
+            # Gymnasium 1.2 keeps the generator that its copies were made by, which is used up.
+            makers = getattr(bare, "env_fns", None)
             try:
-                self._copy = deepcopy(self._env)
+                self._copy = deepcopy(self._env, {id(makers): None} if isinstance(makers, Iterator) else {})
             except Exception as error:
                 raise self._not_copied(str(error)) from error
         return self._copy
