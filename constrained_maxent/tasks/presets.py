@@ -109,17 +109,22 @@ _CONTROL_PAPER: dict[str, Any] = _CONTROL | {
     },
 }
 
+# Batches of 400 steps, and an estimate that remembers more and more.
+_GRID: dict[str, Any] = {
+    "num_envs": 16,
+    "episodes_per_batch": 16,
+    "discount": 0.99,
+    "scale": "truncated",
+    "smoothing": 1e-5,
+    "estimator": {"kind": "Counts", "memory": Geometric(0.7, 0.97)},
+}
+
 PRESETS: Mapping[str, Mapping[PresetName, Preset]] = {
     "FrozenLake-PGP-v0": {
-        # Natural steps that shrink, a penalty that grows, and an estimate that remembers more and more.
+        # Natural steps that shrink, and a penalty that grows.
         "default": Preset(
             iterations=10_000,
-            num_envs=16,
-            episodes_per_batch=16,
-            discount=0.99,
-            scale="truncated",
-            smoothing=1e-5,
-            estimator={"kind": "Counts", "memory": Geometric(0.7, 0.97)},
+            **_GRID,
             penalty=QuadraticContinuation(0.005, 40.0),
             agent={
                 "optimizer": "natural",
@@ -144,12 +149,7 @@ PRESETS: Mapping[str, Mapping[PresetName, Preset]] = {
         # behind rewards that change; four passes of one minibatch, at a rate that shrinks a hundredfold.
         "ppo": Preset(
             iterations=1000,
-            num_envs=16,
-            episodes_per_batch=16,
-            discount=0.99,
-            scale="truncated",
-            smoothing=1e-5,
-            estimator={"kind": "Counts", "memory": Geometric(0.7, 0.97)},
+            **_GRID,
             penalty=QuadraticContinuation(0.02, 1.5),
             pairing="previous",
             normalize_reward=True,

@@ -149,7 +149,6 @@ class Tracking:
         self._source = state
         self._space = observations
         self._sees_places, self._has_room = True, False
-        self._has_cells = bound.table_shape() is not None
         self._begin(env)
 
     def _begin(self, env: Any) -> None:

@@ -235,15 +235,9 @@ class TrackOccupancy(Tracking, ScalarLayer):
         if live is not None and live.is_tabular and type(row) is type(action_row) is int:
             return live.at_cell(estimator.cell(row, action_row), observed)
         rows = np.asarray(row)[None], np.asarray(action_row)[None]
-        if live is None:
-            if self._has_cells:
-                estimator.encode(*rows)
-            return dict.fromkeys(self.tracker.problem.term_names, 0.0)
-        if live.is_tabular:
-            return live.at_cell(int(estimator.encode(*rows)[0]), observed)
         states = None if self._state is None else self._state[None]
         arrays = {key: np.array([value]) for key, value in observed.items()}
-        parts = live.at(self.tracker.points(*rows, arrays, states, log_probs))
+        parts = self.tracker.live_parts(*rows, arrays, states, log_probs)
         return {name: float(part[0]) for name, part in parts.items()}
 
     # Trajectories and batches.

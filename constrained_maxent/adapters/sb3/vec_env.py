@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.env_util import is_wrapped
 from stable_baselines3.common.vec_env import base_vec_env as base
 
-from constrained_maxent.adapters.horizon import ends_problem
+from constrained_maxent.adapters.horizon import TerminalHorizon
 from constrained_maxent.adapters.sb3.infos import infos_of
 from constrained_maxent.adapters.sb3.replay_buffer import meet_caller
 from constrained_maxent.adapters.sb3.suggestions import ppo_arguments
@@ -75,7 +75,7 @@ class VecEnv(base.VecEnv):
         self._actions: Any = None
         self._seen: Any = None  # the latest observations that were handed out
         self._agent: tuple[Any, LogProb] | None = None
-        self._lengths = np.zeros(env.num_envs, dtype=np.int64)  # of the episodes under way
+        self._stepped = TerminalHorizon(env)
         super().__init__(env.num_envs, env.single_observation_space, env.single_action_space)
         self.metadata = {**env.metadata, **self.metadata}
 
@@ -124,9 +124,8 @@ class VecEnv(base.VecEnv):
         if any(other != options for other in self._options):
             raise InvalidSetting("set_options: a vector environment takes the same options for all copies.")
         meet_caller(self)
-        observations, infos = self.env.reset(seed=self._seeds[0], options={**options, NEW_BATCH: True})
+        observations, infos = self._stepped.reset(seed=self._seeds[0], options={**options, NEW_BATCH: True})
         self.reset_infos = infos_of(infos, self.num_envs)
-        self._lengths[:] = 0
         self._reset_seeds()
         self._reset_options()
         self._seen = _copied(observations)
@@ -138,16 +137,14 @@ class VecEnv(base.VecEnv):
     def step_wait(self) -> base.VecEnvStepReturn:
         log_prob = self._log_prob_of_who_acts()
         with nullcontext() if log_prob is None else self.tracker.acting(log_prob=log_prob):
-            observations, rewards, terminated, truncated, infos = self.env.step(self._actions)
+            observations, rewards, terminated, truncated, infos = self._stepped.step(self._actions)
         copies = infos_of(infos, self.num_envs)
-        self._lengths += 1
         dones = np.asarray(terminated | truncated, dtype=np.bool_)
         if dones.any():
-            is_cut = truncated & ~terminated & ~ends_problem(self.tracker.weighting, self._lengths)
+            is_cut = truncated & ~terminated
             observations = self._ended(observations, infos, copies, dones)
             for i in np.flatnonzero(dones).tolist():
                 copies[i]["TimeLimit.truncated"] = bool(is_cut[i])
-            self._lengths[dones] = 0
         self._seen = _copied(observations)
         return self._seen, np.asarray(rewards, dtype=np.float32), dones, copies
 
@@ -159,7 +156,7 @@ class VecEnv(base.VecEnv):
         if self._resets_by_mask:
             for i in ended:
                 copies[i]["terminal_observation"] = _copy_of(observations, i)
-            observations, reset_infos = self.env.reset(options={"reset_mask": dones})
+            observations, reset_infos = self._stepped.reset(options={"reset_mask": dones})
             after = infos_of(reset_infos, self.num_envs)
             if "batch" in after[0]:  # a second one was complete, and had to wait for this call
                 copies[0]["batch"] = after[0].pop("batch")
