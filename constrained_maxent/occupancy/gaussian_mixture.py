@@ -64,7 +64,7 @@ class GaussianMixture(MixtureEstimator):
         covariance_floor: added to each variance, in units of the coordinate's variance (angles: rad²): the least width
             that identical states get is its root.
         max_iter, tol: a fit ends after so many steps, or when one gains less mean log-likelihood than ``tol``.
-        over, periodic, buffer_size, memory, seed: as in ``ContinuousEstimator``.
+        over, periodic, counted, buffer_size, memory, seed: as in ``ContinuousEstimator``.
 
     Attributes:
         mixture_: the components, :class:`~constrained_maxent.occupancy.Gaussians`, before wrapping.
