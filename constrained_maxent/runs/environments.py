@@ -22,6 +22,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import DependencyNotInstalled
 
 from constrained_maxent.adapters import dm_control
+from constrained_maxent.adapters.costs import TERMINATED, TerminationCost
 from constrained_maxent.errors import (
     ConstrainedMaxentError,
     DuplicateName,
@@ -161,10 +162,13 @@ def _make(env_id: str, settings: TrainSettings, **stack: Any) -> VectorEnv:
     kwargs = settings.environment_kwargs()
     if twice := sorted(kwargs.keys() & {*stack, "num_envs"}):
         raise InvalidSetting(f"env-kwargs must not set {', '.join(twice)}: these are settings of their own.")
+    ends = [TerminationCost] if settings.cost == TERMINATED else []
+    if ends:
+        kwargs.setdefault("vectorization_mode", "sync")  # each copy says how its episodes end
     mode, spec = kwargs.get("vectorization_mode"), find_spec(env_id)
     if mode in ("sync", "async") or (mode is None and spec.vector_entry_point is None):
         # Gymnasium stacks what the copies report, and would cut it.
-        kwargs["wrappers"] = [*_upstream(spec), FloatInfo]
+        kwargs["wrappers"] = [*_upstream(spec), *ends, FloatInfo]
     with _refused(env_id, f"env-kwargs={settings.env_kwargs}"):
         return gym.make_vec(env_id, num_envs=settings.num_envs or 1, **kwargs, **stack)
 
