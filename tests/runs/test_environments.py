@@ -243,10 +243,11 @@ class TestContinuous:
 
 
 def step_until_a_batch(env):
-    """The first batch, by random actions."""
+    """The first batch, by random actions; whoever says log π has observations recorded beside the states."""
     env.reset(seed=0)
-    while "batch" not in env.step(env.action_space.sample())[4]:
-        pass
+    with find_tracker(env).acting(log_prob=lambda rows, actions: np.zeros(len(rows))):
+        while "batch" not in env.step(env.action_space.sample())[4]:
+            pass
     return find_tracker(env).last_batch
 
 
