@@ -155,5 +155,5 @@ def measures_of(env: Environment, batch: Batch | None = None) -> StateMeasures:
 
 def _states_of(batch: Batch) -> NDArray[Any]:
     """States, or observations where a batch has none, ``(n_steps, n_coordinates)``."""
-    rows = batch.observations if batch.states is None else batch.states
+    rows = batch.places
     return rows.reshape(batch.n_steps, -1)

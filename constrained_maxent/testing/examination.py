@@ -21,6 +21,7 @@ from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.spaces import Environment
 from constrained_maxent.testing.contract import check_stack
 from constrained_maxent.tracker import find_tracker
+from constrained_maxent.wrappers.float_info import FloatInfo
 from constrained_maxent.wrappers.observed import observed_cost
 
 Verdict = Literal["right", "note", "wrong"]
@@ -45,6 +46,14 @@ class Finding:
     text: str
 
 
+def reported_cost(make: Callable[[], gym.Env[Any, Any]]) -> str | None:
+    """``"cost"``, if that is what the environment reports after its first step; else ``None``."""
+    with closing(make()) as env:
+        env.action_space.seed(0)
+        env.reset(seed=0)
+        return "cost" if "cost" in env.step(env.action_space.sample())[-1] else None
+
+
 def examine(
     make: Callable[[], gym.Env[Any, Any]],
     wrap: Callable[[gym.vector.VectorEnv[Any, Any, Any]], Environment],
@@ -63,7 +72,8 @@ def examine(
 
     Args:
         make: makes the environment, without a stack.
-        wrap: puts a vector of two copies into its stack; batches should have some hundreds of steps.
+        wrap: puts a vector of two copies into its stack; batches should have some hundreds of steps. Around each copy
+            is ``wrappers.FloatInfo``, as ``cmaxent`` has it.
         cost: what the stack constrains: a key of ``info``, or a function; ``None`` for nothing.
         n_steps: random steps of the environment alone.
         seed: of resets and actions.
@@ -78,9 +88,10 @@ def examine(
         return found
     for mode in (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP):
         about = f"stack, {mode.name}"
-        with _named(about, found), closing(wrap(SyncVectorEnv([make] * 2, autoreset_mode=mode))) as stack:
+        copies = SyncVectorEnv([lambda: FloatInfo(make())] * 2, autoreset_mode=mode)
+        with _named(about, found), closing(wrap(copies)) as stack:
             check_stack(stack, 2 if mode is AutoresetMode.NEXT_STEP else 1)
-            found.append(Finding(about, "right", "batches, rewards and resets are as they must be"))
+            found.append(Finding(about, "right", "batches, rewards and resets are as they must be."))
             if mode is AutoresetMode.NEXT_STEP:
                 found += _figures(stack)
                 found.append(_speed(make, stack, seed))
@@ -199,17 +210,23 @@ def _ends(env: gym.Env[Any, Any], seen: _Seen) -> Finding:
     n_ends = {how: seen.ends.count(how) for how in ("terminated", "truncated")}
     text = f"{limit}; the longest of {len(seen.ends) + 1} random episodes had {longest}"
     if horizon is not None and longest > horizon:
-        return Finding("time limit", "wrong", f"{text}: give TrackOccupancy horizon=, the steps of the longest episode.")
+        return Finding(
+            "time limit", "wrong", f"{text}: give TrackOccupancy horizon=, the steps of the longest episode."
+        )
     early = [n for n, how in zip(seen.lengths, seen.ends, strict=False) if how == "truncated" and n != horizon]
     if early:
         return Finding(
-            "time limit", "note", f"{text}, and episodes were truncated after {min(early)}: give horizon={max(early)} "
-            "if that is where they end."
+            "time limit",
+            "note",
+            f"{text}, and episodes were truncated after {min(early)}: give horizon={max(early)} "
+            "if that is where they end.",
         )
     if horizon is None and not seen.ends:
         return Finding(
-            "time limit", "note", f"{text} without an end: put a TimeLimit below TrackOccupancy, or give "
-            "steps_per_batch= and a discount below 1."
+            "time limit",
+            "note",
+            f"{text} without an end: put a TimeLimit below TrackOccupancy, or give "
+            "steps_per_batch= and a discount below 1.",
         )
     return Finding("time limit", "right", f"{text}; {n_ends['terminated']} were terminated, {n_ends['truncated']} cut.")
 
@@ -258,16 +275,17 @@ def _pickling(env: gym.Env[Any, Any]) -> Finding:
 def _figures(stack: Any) -> list[Finding]:
     """What the last batch of random actions showed: entropy, and how far limits are."""
     tracker = find_tracker(stack)
-    report, batch = tracker.last_report, tracker.last_batch
+    report = tracker.last_report
     assert report is not None
-    assert batch is not None
     found = []
     if report.objective is not None:
         verdict: Verdict = "right" if np.isfinite(report.objective) else "wrong"
-        found.append(Finding("objective", verdict, f"{report.objective:.3f} under random actions, mass {report.mass:.3f}"))
+        found.append(Finding("objective", verdict, f"{report.objective:.3f} under random actions."))
     for name, excess in report.constraints.items():
-        reached = "is broken by random actions, so that it has something to say" if excess > 0.0 else (
-            "is kept by random actions: lower it, if it is to change what is learnt"
+        reached = (
+            "is broken by random actions, so that it has something to say"
+            if excess > 0.0
+            else ("is kept by random actions: lower it, if it is to change what is learnt")
         )
         found.append(
             Finding(f"limit of {name}", "right" if excess > 0.0 else "note", f"the limit {reached} (R = {excess:.4g}).")
