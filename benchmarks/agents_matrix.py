@@ -44,7 +44,7 @@ def example(name: str) -> Any:
 
 
 def scalar() -> gym.Env:
-    return gym.make(STACK, **SETTINGS)
+    return gym.make(f"constrained_maxent:{STACK}", **SETTINGS)  # a worker may not have imported it
 
 
 def vector(mode: AutoresetMode) -> gym.vector.VectorEnv:

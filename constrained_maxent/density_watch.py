@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from constrained_maxent.errors import DegenerateDensity, EndsRewarded
+from constrained_maxent.errors import DegenerateDensity, EndsRewarded, MixedState
 from constrained_maxent.functionals import Functional
 from constrained_maxent.occupancy import OccupancyEstimator
 from constrained_maxent.types import Batch, Measure, Points
@@ -34,7 +34,9 @@ class DensityWatch:
         )
 
     def look_at_fitted(self, estimator: OccupancyEstimator) -> None:
-        """Name states that have no density."""
+        """Name states that have no density, and what is counted instead."""
+        if (notice := estimator.notice) is not None and notice not in self._named:
+            self._warn(notice, notice, MixedState)
         if "ties" not in self._named and (doubt := estimator.doubt) is not None:
             self._warn("ties", doubt, DegenerateDensity)
 

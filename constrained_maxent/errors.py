@@ -153,6 +153,10 @@ class DegenerateDensity(UserWarning):
     """States have no density, or lie where the estimate of it ends, so that its figures mean little; a warning."""
 
 
+class MixedState(UserWarning):
+    """Coordinates of the state take few values, so that they are counted and not measured; a warning."""
+
+
 class UnlikeTraining(UserWarning):
     """An expert earns far less than in its training, so that it is not the same environment to it; a warning."""
 

@@ -587,7 +587,10 @@ class Tracker:
 
     def alone(self, batch: Batch) -> OccupancyEstimator:
         """An estimator like this one that knows one batch and nothing else."""
-        return deepcopy(self._unfitted).fit(batch)
+        estimator = deepcopy(self._unfitted)
+        if self.estimator.is_fitted:
+            estimator.count_as(self.estimator)
+        return estimator.fit(batch)
 
     def _evaluate_alone(self, batch: Batch, value: ProblemValue) -> ProblemValue:
         """The problem's value by this batch alone; ``value`` is that by λ̂, the same where it knows nothing else."""

@@ -300,6 +300,7 @@ class Points:
             large that float64 does not hold it at some of the places; ``None``: the two above tell all.
         influence, state_influence: by how much weight at a place raises log λ̂ at the samples, Σ_i w_i ∂ log λ̂(s_i)/∂w,
             same shape; ``None`` for 1, which it is on average, and everywhere where λ̂ is linear in its samples.
+        counted: coordinates of the state that a density counts: λ is one of the others, for each of their values.
     """
 
     density: FloatArray
@@ -314,6 +315,7 @@ class Points:
     log_state_density: FloatArray | None = None
     influence: FloatArray | None = None
     state_influence: FloatArray | None = None
+    counted: tuple[int, ...] = ()
 
     @property
     def are_cells(self) -> bool:

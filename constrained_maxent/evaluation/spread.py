@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from constrained_maxent.errors import InvalidData, InvalidSetting
 from constrained_maxent.evaluation.statistics import Estimate, bootstrap_ratio
 from constrained_maxent.occupancy import NearestNeighbors
+from constrained_maxent.occupancy.mixed import few_valued
 from constrained_maxent.types import Batch, FloatArray, as_array, check_count, check_seed, require_finite
 
 _MOST_FOLDS = 32
@@ -25,6 +26,7 @@ def state_entropy(
     periodic: Sequence[int] = (),
     n_neighbors: int = 8,
     max_samples: int = 4096,
+    counted: Sequence[int] | None = None,
     seed: int = 0,
 ) -> Estimate:
     r"""Differential entropy of the state at a random step [nats], by nearest neighbors of *other* episodes.
@@ -45,6 +47,9 @@ def state_entropy(
         periodic: coordinates that are angles in radians.
         n_neighbors: which neighbor's distance counts; fewer where there are not so many.
         max_samples: steps looked at; of more, so many are drawn at random without replacement.
+        counted: coordinates that take few values, such as contacts: their combinations are counted, and the entropy is
+            that of counts and of the density of the others within each. ``None``: those found in these episodes; give
+            the same where figures are to compare.
         seed: of the draw, and of the interval.
 
     Returns:
@@ -59,7 +64,9 @@ def state_entropy(
     if len({np.shape(states)[1:] for states in episodes}) != 1 or any(np.ndim(states) != 2 for states in episodes):
         raise InvalidData("episodes must be arrays (n_steps, n_coordinates) of one number of coordinates.")
     rows = np.concatenate([np.asarray(states, dtype=np.float64) for states in episodes])
-    owner = np.repeat(np.arange(len(episodes)), [len(states) for states in episodes])
+    lengths = [len(states) for states in episodes]
+    few = few_valued(rows, lengths) if counted is None else counted
+    owner = np.repeat(np.arange(len(episodes)), lengths)
     if len(rows) > max_samples:
         drawn = np.sort(np.random.default_rng(check_seed("seed", seed)).choice(len(rows), max_samples, replace=False))
         rows, owner = rows[drawn], owner[drawn]
@@ -68,15 +75,18 @@ def state_entropy(
     for i in range(fold.max() + 1):
         own = fold == i
         others = rows if own.all() else rows[~own]
-        surprise[own] = -_log_density(others, rows[own], periodic, n_neighbors)
+        surprise[own] = -_log_density(others, rows[own], periodic, n_neighbors, few)
     sizes = np.bincount(owner)
     totals = np.bincount(owner, weights=surprise)
     return bootstrap_ratio(totals[sizes > 0], sizes[sizes > 0], seed=seed)
 
 
-def _log_density(samples: FloatArray, places: FloatArray, periodic: Sequence[int], n_neighbors: int) -> FloatArray:
+def _log_density(
+    samples: FloatArray, places: FloatArray, periodic: Sequence[int], n_neighbors: int, counted: Sequence[int]
+) -> FloatArray:
     space = Box(-np.inf, np.inf, samples.shape[1:])
-    estimator = NearestNeighbors(n_neighbors=n_neighbors, periodic=tuple(periodic)).bind(space, Box(-1.0, 1.0))
+    estimator = NearestNeighbors(n_neighbors=n_neighbors, periodic=tuple(periodic), counted=tuple(counted))
+    estimator.bind(space, Box(-1.0, 1.0))
     estimator.fit(Batch(observations=samples, actions=np.zeros(len(samples)), lengths=np.array([len(samples)])))
     return estimator.log_prob(places, np.zeros(len(places)))
 

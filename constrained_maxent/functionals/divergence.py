@@ -56,6 +56,12 @@ class KLDivergence(Smoothed):
 
     def _reference_at(self, points: Points) -> FloatArray:
         if callable(self.reference):
+            if points.counted:
+                raise InvalidData(
+                    f"Coordinates {', '.join(map(str, points.counted))} of the state take few values, so that λ̂ counts "
+                    "them, and the reference is a density over them: leave them out of both by state=, or give the "
+                    "estimator counted=()."
+                )
             density = np.asarray(self.reference(_copied(points)), dtype=np.float64)
             if density.shape != points.density.shape or not (density >= 0.0).all():
                 raise InvalidData(

@@ -125,7 +125,8 @@ class Entropy(Smoothed):
         resolution: for densities: the size of a cell in each coordinate of the state and then, over
             ``"state-action"``, of the action, in their units; actions that are not in a ``Box`` have none. Or one
             number, a share of the standard deviations of states and actions in the first batch, weighted as λ, of an
-            angle about its mean direction; a coordinate that is constant there counts as if its deviation were 1.
+            angle about its mean direction; a coordinate that is constant there counts as if its deviation were 1. What
+            λ̂ counts, as it takes few values, has no size.
 
     Raises:
         InvalidSetting: unknown ``over``, a negative smoothing, or sizes that are not positive numbers; on evaluation
@@ -228,7 +229,7 @@ class Entropy(Smoothed):
                 f"resolution= has {len(self.cell_sizes)} sizes, here are {n_states} coordinates of the state{also}: "
                 "give one size for each."
             )
-        return sum(math.log(size) for size in self.cell_sizes[:needed])
+        return sum(math.log(size) for i, size in enumerate(self.cell_sizes[:needed]) if i not in points.counted)
 
     def _is_plain(self, points: Points) -> bool:
         return self.resolution is None and self.logs(points) is None

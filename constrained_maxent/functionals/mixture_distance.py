@@ -15,7 +15,7 @@ from constrained_maxent.types import FloatArray, Measure, Points, StateMeasure
 
 _NO_MIXTURE = (
     "The distance of densities is known in closed form between mixtures of Gaussians only: take GaussianMixture or "
-    "AdamGaussianMixture as the estimator, or divergence='kl'."
+    "AdamGaussianMixture as the estimator, with counted=() where coordinates take few values, or divergence='kl'."
 )
 
 

@@ -39,7 +39,8 @@ class AdamGaussianMixture(MixtureEstimator):
         batch_size: samples of one step.
         learning_rate: of Adam.
         log_std_bounds: least and largest log σ.
-        over, periodic, buffer_size, memory, seed: as in ``ContinuousEstimator``. The paper's buffer has 200,000 steps.
+        over, periodic, counted, buffer_size, memory, seed: as in ``ContinuousEstimator``. The
+            paper's buffer has 200,000 steps.
 
     Attributes:
         mixture_: the components, before wrapping.

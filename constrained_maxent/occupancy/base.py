@@ -120,6 +120,19 @@ class OccupancyEstimator(ABC):
         """Why the latest estimate means little, and what to do, as a sentence; ``None``: no reason is known."""
         return None
 
+    @property
+    def notice(self) -> str | None:
+        """What the latest estimate does besides what its name says, as a sentence to be said once."""
+        return None
+
+    @property
+    def counts_few(self) -> tuple[int, ...]:
+        """Coordinates of the state that a density counts, as they take few values."""
+        return ()
+
+    def count_as(self, other: OccupancyEstimator) -> None:
+        """Let a first fit count the coordinates that another estimate counts, so that both compare."""
+
     def get_params(self) -> dict[str, Any]:
         """The constructor's arguments: by default the attributes of their names."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}

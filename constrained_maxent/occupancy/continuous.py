@@ -11,6 +11,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, Self, get_args
 
 import gymnasium as gym
@@ -28,6 +29,7 @@ from constrained_maxent.occupancy.degeneracy import (
 )
 from constrained_maxent.occupancy.gaussians import Mixture, floor_below, fold
 from constrained_maxent.occupancy.memory import require_memory
+from constrained_maxent.occupancy.mixed import MOST_VALUES, Mixed, few_valued, values_of
 from constrained_maxent.occupancy.samples import LARGEST, Samples
 from constrained_maxent.schedules import Schedule
 from constrained_maxent.types import Batch, FloatArray, Measure, Points, check_count, check_seed, require_finite
@@ -60,6 +62,9 @@ class ContinuousEstimator(OccupancyEstimator):
         buffer_size: number of steps that the density is fitted to [steps]: the batch's own and before them the latest
             of earlier batches. ``None``: the batch's own alone, as the theory asks; a long buffer makes every policy
             answer to the average of its predecessors. Mass, costs and ``measure`` are the batch's own in any case.
+        counted: state coordinates that take few values, such as contacts and flags, and have no density: λ̂ counts their
+            combinations, and has a density of the other coordinates within each. ``None``: those that take 16 values at
+            most in the first batch, as a warning then says (``MixedState``), until they take more.
         memory: as in ``Counts``, of mass and costs too. Steps whose share has faded below 1 % are dropped, or earlier
             where ``buffer_size`` says so.
         seed: of everything random in a fit.
@@ -67,6 +72,7 @@ class ContinuousEstimator(OccupancyEstimator):
 
     over: Domain = "state"
     periodic: Sequence[int] = ()
+    counted: Sequence[int] | None = None
     buffer_size: int | None = None
     memory: Schedule = 0.0
     seed: int = 0
@@ -79,6 +85,8 @@ class ContinuousEstimator(OccupancyEstimator):
             check_count("periodic", angle, least=0)
         if len(set(self._angles)) != len(self._angles):
             raise InvalidSetting(f"periodic={self.periodic!r} lists a coordinate of the state twice.")
+        for column in self.counted or ():
+            check_count("counted", column, least=0)
         if self.buffer_size is not None:
             check_count("buffer_size", self.buffer_size)
         check_memory(self.memory)
@@ -87,6 +95,9 @@ class ContinuousEstimator(OccupancyEstimator):
         self._n_states: int
         self._n_fits: int
         self._log_floor = floor_below(0.0)
+        self._mixed: Mixed | None = None
+        self._agreed: Sequence[int] | None = None  # what another estimate counts
+        self._left: list[int] = []  # what was counted, and is not any more
         # The latest batch, where the samples of measure() are just its steps, and λ̂ there once somebody has asked.
         self._batch: Batch | None = None
         self._batch_points: Points | None = None
@@ -162,7 +173,8 @@ class ContinuousEstimator(OccupancyEstimator):
     def _forget_all(self) -> None:
         for name in ("mass_", "expected_costs_", "_samples", "_n_states", "_n_fits"):
             self.__dict__.pop(name, None)
-        self._batch = self._batch_points = None
+        self._batch = self._batch_points = self._mixed = None
+        self._left = []
         self.forget()
 
     def fit(self, batch: Batch, *, progress: float = 0.0) -> Self:
@@ -189,7 +201,9 @@ class ContinuousEstimator(OccupancyEstimator):
         elif self.is_fitted and states.shape[1] != self._n_states:
             raise InvalidData(f"States have {states.shape[1]} coordinates, in earlier batches {self._n_states}.")
         self._batch = self._batch_points = None
-        self._samples, self._n_states, self._n_fits = samples, states.shape[1], n_fits
+        self._samples, self._n_states = samples, states.shape[1]
+        self._count_few(batch, is_first=not self.is_fitted)
+        self._n_fits = n_fits
         self._relearn()
         self.remember_costs(batch, known)
         self.mass_ = known * self.mass_ + (1.0 - known) * mass if known else mass
@@ -197,11 +211,55 @@ class ContinuousEstimator(OccupancyEstimator):
             self._batch = batch
         return self
 
+    def count_as(self, other: OccupancyEstimator) -> None:
+        self._agreed = other.counts_few
+
+    @property
+    def counts_few(self) -> tuple[int, ...]:
+        return () if self._mixed is None else tuple(self._mixed.columns)
+
+    def _count_few(self, batch: Batch, *, is_first: bool) -> None:
+        """Find the coordinates that take few values, at first, and later those that do not any more."""
+        given, states = self.counted if self._agreed is None else self._agreed, self._samples.columns["states"]
+        if is_first:
+            found = few_valued(states[-batch.n_steps :], batch.lengths.tolist()) if given is None else list(given)
+            self._count(found)
+        elif given is None and (before := self.counts_few):
+            left = [i for i in before if len(values_of(states[:, i])) > MOST_VALUES]
+            if left:
+                self.forget()
+                self._count([i for i in before if i not in left])
+                self._left += left
+
+    def _count(self, columns: Sequence[int]) -> None:
+        self._mixed = Mixed(columns, partial(self._within, columns)) if columns else None
+
+    def _within(self, columns: Sequence[int]) -> Self:
+        """The density of one category, over the coordinates that are not counted."""
+        kept = [i for i in range(self._n_states) if i not in columns]
+        angles = tuple(kept.index(i) for i in self._angles if i in kept)
+        settings = {"periodic": angles, "counted": (), "memory": 0.0, "buffer_size": None}
+        density = type(self)(**self.get_params() | settings)
+        density._n_states = len(kept)
+        return density
+
+    @property
+    def notice(self) -> str | None:
+        said = [] if self._mixed is None or self.counted is not None else [self._mixed.notice()]
+        if self._left:
+            said.append(
+                f"Coordinates {', '.join(map(str, self._left))} of the state take more than {MOST_VALUES} values now: "
+                "from here on they are measured, and entropies do not compare with those before."
+            )
+        return " ".join([*said, "Say by counted= which are, or leave them out by state=."]) if said else None
+
     def __getstate__(self) -> dict[str, Any]:
         # A copy need not carry the batch: its samples are all that it knows.
         return self.__dict__ | {"_batch": None, "_batch_points": None}
 
     def _check_states(self, n_states: int) -> None:
+        if max(self.counted or (), default=-1) >= n_states:
+            raise InvalidSetting(f"counted={self.counted!r}: states have only {n_states} coordinates, from 0.")
         if self._angles and max(self._angles) >= n_states:
             raise InvalidSetting(f"periodic={self.periodic!r}: states have only {n_states} coordinates, from 0.")
         require_memory(
@@ -221,7 +279,7 @@ class ContinuousEstimator(OccupancyEstimator):
         if not counted.all():
             # Weights may underflow far into an episode. A batch without any mass still has a place.
             weights, rows = (weights[counted], rows[counted]) if counted.any() else (np.ones(len(rows)), rows)
-        self.learn(rows, weights, rng)
+        (self if self._mixed is None else self._mixed).learn(rows, weights, rng)
         self._set_floor()
 
     def _set_floor(self) -> None:
@@ -232,7 +290,18 @@ class ContinuousEstimator(OccupancyEstimator):
 
     def _log_density_at(self, rows: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):  # of squares, far away: then the log-density is -inf
-            return self.log_density(rows)
+            if self._mixed is None:
+                return self.log_density(rows)
+            return self._mixed.log_density(rows, type(self).log_density)
+
+    def _log_state_density_at(self, states: FloatArray) -> FloatArray:
+        if self._mixed is None:
+            return self.log_state_density(states)
+        return self._mixed.log_density(states, type(self).log_state_density)
+
+    def _influence_at(self, rows: FloatArray, *, of_states: bool) -> FloatArray | None:
+        ask = type(self).state_influence if of_states else type(self).influence
+        return ask(self, rows) if self._mixed is None else self._mixed.influence(rows, ask)
 
     def _rows(self, states: NDArray[Any], actions: NDArray[Any]) -> FloatArray:
         """States, and actions where the density is over both, as ``learn`` gets them."""
@@ -266,11 +335,11 @@ class ContinuousEstimator(OccupancyEstimator):
         rows = self._rows(places, actions)
         log_density = log_state_density = self._log_density_at(rows)
         density = state_density = self._times_mass(log_density)
-        influence = state_influence = self.influence(rows)
+        influence = state_influence = self._influence_at(rows, of_states=False)
         if self.over == "state-action":
-            log_state_density = self.log_state_density(rows[:, : self._n_states])
+            log_state_density = self._log_state_density_at(rows[:, : self._n_states])
             state_density = self._times_mass(log_state_density)
-            state_influence = self.state_influence(rows[:, : self._n_states])
+            state_influence = self._influence_at(rows[:, : self._n_states], of_states=True)
         elif log_probs is not None:
             log_density = log_density + log_probs
             density = self._times_mass(log_density)
@@ -286,6 +355,7 @@ class ContinuousEstimator(OccupancyEstimator):
             log_state_density=log if log_density is log_state_density else self._log_of(log_state_density),
             influence=influence,
             state_influence=state_influence,
+            counted=self.counts_few,
         )
 
     def _times_mass(self, log_density: FloatArray) -> FloatArray:
@@ -314,11 +384,15 @@ class ContinuousEstimator(OccupancyEstimator):
     def doubt(self) -> str | None:
         columns = self._samples.columns
         rows, n = self._rows(columns["states"], columns["actions"]), self._n_states
-        if len(rows) < LEAST_SAMPLES:
+        measured = [i for i in range(rows.shape[1]) if i not in self.counts_few]
+        if len(rows) < LEAST_SAMPLES or not measured:
             return None
+        if len(measured) < rows.shape[1]:
+            rows = rows[:, measured]
+        angles = [measured.index(i) for i in self._angles if i in measured]
         if same := np.flatnonzero(recurring(rows)).tolist():
             what = "the same values over and over, up to rounding, where a density needs them to differ"
-        elif same := dependent(rows, self._angles):
+        elif same := dependent(rows, angles):
             what = "one follows from the others, like a copy, a sum or the sine of a cosine: they have no density"
         elif (missed := independent_gaussians(rows) - self._typical) > UNFITTED * rows.shape[1]:
             return (
@@ -328,6 +402,7 @@ class ContinuousEstimator(OccupancyEstimator):
             )
         else:
             return None
+        same = [measured[i] for i in same]
         listed = [f"coordinate {i} of the state" if i < n else f"coordinate {i - n} of the action" for i in same]
         more = f" and {len(listed) - 5} more" if len(listed) > 5 else ""
         remedy = "Leave such coordinates out by state=." if same[0] < n else "Take over='state'."
@@ -369,7 +444,8 @@ class ContinuousEstimator(OccupancyEstimator):
         total = float(samples.weights.sum())
         # What memory or the buffer dropped is stood for by what they kept.
         weights = samples.weights * (self.mass_ / total) if total > 0.0 else samples.weights
-        return Measure(points=points, weights=weights, expected_costs=self.expected_costs_, states=self.state_measure())
+        states = self.state_measure() if self._mixed is None else None
+        return Measure(points=points, weights=weights, expected_costs=self.expected_costs_, states=states)
 
     def state_dict(self) -> dict[str, Any]:
         self.require_bound()
@@ -381,7 +457,9 @@ class ContinuousEstimator(OccupancyEstimator):
             "mass": self.mass_,
             "expected_costs": dict(self.expected_costs_),
             "samples": self._samples.state_dict(),
-            "model": self.model(),
+            "counted": np.array(self.counts_few, dtype=np.int64),
+            "left": np.array(self._left, dtype=np.int64),
+            "model": (self if self._mixed is None else self._mixed).model(),
         }
 
     def live_state(self) -> dict[str, Any]:
@@ -413,7 +491,14 @@ class ContinuousEstimator(OccupancyEstimator):
         self._check_states(states.shape[1])
         self._batch = self._batch_points = None
         self._samples, self._n_states, self._n_fits = samples, states.shape[1], int(state["n_fits"])
-        self.restore(state["model"])
+        self._count(np.array(state.get("counted", ()), dtype=np.int64).tolist())
+        self._left = np.array(state.get("left", ()), dtype=np.int64).tolist()
+        if self._mixed is None:
+            self.restore(state["model"])
+        elif state["model"]:
+            self._mixed.restore(state["model"])
+        else:
+            self._relearn()
         self._set_floor()
         self.mass_ = float(state["mass"])
         self.expected_costs_ = {name: float(cost) for name, cost in state["expected_costs"].items()}

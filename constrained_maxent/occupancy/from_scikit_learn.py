@@ -28,7 +28,7 @@ class FromScikitLearn(ContinuousEstimator):
 
     Args:
         density: the estimator, unfitted.
-        over, periodic, buffer_size, memory, seed: as in ``ContinuousEstimator``.
+        over, periodic, counted, buffer_size, memory, seed: as in ``ContinuousEstimator``.
 
     >>> from sklearn.neighbors import KernelDensity
     >>> FromScikitLearn(KernelDensity(bandwidth=0.2), periodic=(1,)).periodic

@@ -59,12 +59,15 @@ class GaussianMixture(MixtureEstimator):
 
     Args:
         n_components: number of components.
-        covariance: ``"full"``, ``"diagonal"`` or ``"tied"`` (one for all).
+        covariance: ``"full"``, ``"diagonal"``, ``"tied"`` (one for all) or ``"low-rank"``: variances of each coordinate
+            and what ``rank`` factors in common make of them (factor analysis), for many coordinates of which each
+            component has few samples.
+        rank: number of factors; only ``"low-rank"`` has them.
         warm_start: begin each fit at the last one's result; idle components start anew.
         covariance_floor: added to each variance, in units of the coordinate's variance (angles: rad²): the least width
             that identical states get is its root.
         max_iter, tol: a fit ends after so many steps, or when one gains less mean log-likelihood than ``tol``.
-        over, periodic, buffer_size, memory, seed: as in ``ContinuousEstimator``.
+        over, periodic, counted, buffer_size, memory, seed: as in ``ContinuousEstimator``.
 
     Attributes:
         mixture_: the components, :class:`~constrained_maxent.occupancy.Gaussians`, before wrapping.
@@ -80,6 +83,7 @@ class GaussianMixture(MixtureEstimator):
 
     n_components: int = 16
     covariance: Covariance = "full"
+    rank: int = 4
     warm_start: bool = True
     covariance_floor: float = 1e-6
     max_iter: int = 100
@@ -88,6 +92,7 @@ class GaussianMixture(MixtureEstimator):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_count("n_components", self.n_components)
+        check_count("rank", self.rank)
         check_count("max_iter", self.max_iter)
         check_positive("covariance_floor", self.covariance_floor)
         if not self.tol >= 0.0:
@@ -109,6 +114,7 @@ class GaussianMixture(MixtureEstimator):
             weights,
             start,
             covariance=self.covariance,
+            rank=self.rank,
             floor=self.covariance_floor,
             periodic=self._angles,
             max_iter=self.max_iter,
@@ -155,7 +161,7 @@ class GaussianMixture(MixtureEstimator):
                 own = labels == label
                 middle = np.angle(weights[own] @ np.exp(1j * angles[own]))
                 z[np.ix_(own, self._angles)] = middle + fold(angles[own] - middle)
-        start = from_labels(z, weights, labels, covariance=self.covariance, floor=self.covariance_floor)
+        start = from_labels(z, weights, labels, covariance=self.covariance, rank=self.rank, floor=self.covariance_floor)
         start.means[:, self._angles] = fold(start.means[:, self._angles])
         return Gaussians(start.weights, start.means, start.covariances)
 

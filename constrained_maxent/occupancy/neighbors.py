@@ -52,7 +52,7 @@ class NearestNeighbors(ContinuousEstimator):
 
     Args:
         n_neighbors: *k*.
-        over, periodic, buffer_size, memory, seed: as in ``ContinuousEstimator``.
+        over, periodic, counted, buffer_size, memory, seed: as in ``ContinuousEstimator``.
     """
 
     n_neighbors: int = 4

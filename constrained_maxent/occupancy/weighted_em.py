@@ -18,7 +18,7 @@ from constrained_maxent.errors import InvalidData
 from constrained_maxent.occupancy.gaussians import Gaussians, fold, images
 from constrained_maxent.types import FloatArray, IntArray
 
-Covariance = Literal["full", "diagonal", "tied"]
+Covariance = Literal["full", "diagonal", "tied", "low-rank"]
 
 _EMPTY = 1e-10
 """A component with a smaller share of the samples keeps its place and shape: nothing tells it where to go."""
@@ -26,6 +26,10 @@ _EMPTY = 1e-10
 
 _FAR = 1e3
 """Samples so far from 0 are taken relative to each component: sums of their squares would be rounding."""
+
+
+_SETTLED, _MOST_ROUNDS = 0.01, 50
+"""Variances of factor analysis are found when none changes by more than this share, or after so many rounds."""
 
 
 class _Moments:
@@ -87,6 +91,7 @@ def weighted_em(
     start: Gaussians,
     *,
     covariance: Covariance = "full",
+    rank: int = 0,
     floor: float = 1e-6,
     periodic: Sequence[int] = (),
     max_iter: int = 100,
@@ -98,7 +103,7 @@ def weighted_em(
         rows: samples, ``(n, n_features)``; roughly standardized, the periodic features in radians within [-π, π).
         weights: ω, ``(n,)``, not all 0.
         start: where to begin.
-        covariance, floor, periodic, max_iter, tol: as in :class:`~constrained_maxent.occupancy.GaussianMixture`.
+        covariance, rank, floor, periodic, max_iter, tol: as in :class:`~constrained_maxent.occupancy.GaussianMixture`.
     """
     moments = _prepared(rows, covariance)
     omega = (weights / weights.sum())[:, None]
@@ -119,7 +124,7 @@ def weighted_em(
             # Differences from an image are those from its component.
             moved = shift if about is None else np.zeros_like(shift)
             sums = _gathered(sums, component, moved, len(mixture.weights))
-        mixture = _maximized(*sums, mixture, about, covariance=covariance, floor=floor, periodic=periodic)
+        mixture = _maximized(*sums, mixture, about, covariance=covariance, rank=rank, floor=floor, periodic=periodic)
         if abs(likelihood - before) < tol:
             break
         before = likelihood
@@ -127,7 +132,7 @@ def weighted_em(
 
 
 def from_labels(
-    rows: FloatArray, weights: FloatArray, labels: IntArray, *, covariance: Covariance, floor: float
+    rows: FloatArray, weights: FloatArray, labels: IntArray, *, covariance: Covariance, floor: float, rank: int = 0
 ) -> Gaussians:
     """The mixture of one Gaussian for each cluster; clusters are numbered from 0, none is empty of weight."""
     n, n_features = int(labels.max()) + 1, rows.shape[1]
@@ -137,7 +142,7 @@ def from_labels(
     moments = _prepared(rows, covariance)
     about = shares.T @ rows / shares.sum(axis=0)[:, None] if isinstance(moments, _Differences) else None
     sums = moments.sums(shares, blank.means if about is None else about)
-    return _maximized(*sums, blank, about, covariance=covariance, floor=floor)
+    return _maximized(*sums, blank, about, covariance=covariance, rank=rank, floor=floor)
 
 
 def _gathered(
@@ -163,6 +168,7 @@ def _maximized(
     *,
     covariance: Covariance,
     floor: float,
+    rank: int = 0,
     periodic: Sequence[int] = (),
 ) -> Gaussians:
     """The mixture with the given shares and moments, which are about 0 or about a place for each component."""
@@ -180,6 +186,8 @@ def _maximized(
     else:
         if covariance == "diagonal":
             scatter = scatter * np.eye(n_features)
+        elif covariance == "low-rank" and rank < n_features:
+            scatter = _of_factors(scatter, rank, floor)
         covariances = np.where(alive[:, None, None], scatter + floor * np.eye(n_features), before.covariances)
     if periodic:
         means[:, periodic] = fold(means[:, periodic])
@@ -190,3 +198,23 @@ def _maximized(
         values, vectors = np.linalg.eigh(covariances)
         mended = (vectors * np.maximum(values, floor)[:, None, :]) @ vectors.transpose(0, 2, 1)
         return Gaussians(share / share.sum(), means, (mended + mended.transpose(0, 2, 1)) / 2.0)
+
+
+def _of_factors(scatter: FloatArray, rank: int, floor: float) -> FloatArray:
+    r"""The covariances :math:`\Lambda\Lambda^\top + \Psi` of maximum likelihood for given scatters ``(n, p, p)``.
+
+    Λ has ``rank`` columns and Ψ is diagonal (factor analysis; Jöreskog 1967): each is best in turn for the other.
+    """
+    diagonal = np.diagonal(scatter, axis1=1, axis2=2)
+    own = 0.5 * diagonal + floor
+    for _ in range(_MOST_ROUNDS):
+        root = np.sqrt(own)
+        values, vectors = np.linalg.eigh(scatter / (root[:, :, None] * root[:, None, :]))
+        strength = np.sqrt(np.maximum(values[:, None, -rank:] - 1.0, 0.0))
+        loadings = root[:, :, None] * vectors[:, :, -rank:] * strength
+        before, own = own, np.maximum(diagonal - (loadings**2).sum(axis=2), floor)
+        if (np.abs(own - before) <= _SETTLED * before).all():
+            break
+    covariances: FloatArray = loadings @ loadings.transpose(0, 2, 1)
+    covariances[:, np.arange(own.shape[1]), np.arange(own.shape[1])] += own
+    return covariances

@@ -330,7 +330,7 @@ def _compare_with_training(about: Mapping[str, Any], training: FloatArray, horiz
 
 def _mixture(batch: Batch, *, n_components: int, periodic: Sequence[int], seed: int) -> Mixture:
     """The states of a batch as one mixture, with the batch's mass."""
-    estimator = GaussianMixture(n_components=n_components, periodic=tuple(periodic), seed=seed)
+    estimator = GaussianMixture(n_components=n_components, periodic=tuple(periodic), counted=(), seed=seed)
     states = estimator.bind(STATE_SPACE, STATE_SPACE).fit(batch).measure().states
     assert isinstance(states, Mixture)
     return states

@@ -129,7 +129,7 @@ def over_density(
     if isinstance(source, Coordinates):
         angles = tuple(sorted({*angles, *source.angles}))
     estimator = GaussianMixture(n_components=16, periodic=angles, memory=settings.memory or 0.0, buffer_size=2 * _STEPS)
-    chosen: dict[str, Any] = {"estimator": estimator, "state": source, "suggestions": {"return_discount": 0.99}}
+    chosen: dict[str, Any] = {"estimator": estimator, "state": source}
     if settings.episodes_per_batch is None:
         chosen["steps_per_batch"] = max(_STEPS, settings.num_envs or 1)
     if find_horizon(bare) is not None:

@@ -281,7 +281,7 @@ class Flagged(Beam):
 
     def step(self, action: Any) -> Any:
         observation, *rest = super().step(action)
-        return np.array([1e4 * observation[0], float(self.x > 0.0)], np.float32), *rest
+        return np.array([1e4 * observation[0], max(self.x, 0.0)], np.float32), *rest  # half of them at 0
 
 
 def test_states_without_a_density_are_named_once() -> None:

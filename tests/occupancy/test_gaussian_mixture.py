@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from gymnasium.spaces import Box
-from scipy.stats import norm
+from scipy.stats import multivariate_normal, norm
 from sklearn import mixture as scikit_learn
+from sklearn.decomposition import FactorAnalysis
 from sklearn.exceptions import ConvergenceWarning
 
 from constrained_maxent.errors import InvalidData, InvalidSetting
@@ -243,3 +244,40 @@ class TestClosedForms:
         with np.errstate(over="ignore"):
             assert first.log_density(np.full((3, 2), 1e200)).tolist() == [-np.inf] * 3
             assert first.log_density(np.full((1, 2), 1e200)).tolist() == [-np.inf]
+
+
+class TestLowRank:
+    rng = np.random.default_rng(0)
+    loadings = rng.normal(size=(12, 2))
+    own = rng.uniform(0.2, 1.0, 12)
+    rows = rng.normal(size=(2000, 2)) @ loadings.T + np.sqrt(own) * rng.normal(size=(2000, 12))
+
+    def test_one_component_is_factor_analysis(self) -> None:
+        expected = FactorAnalysis(2, tol=1e-8, max_iter=5000).fit(self.rows).get_covariance()
+        fitted = bound(12, n_components=1, covariance="low-rank", rank=2).fit(batch_of(self.rows)).mixture_
+        np.testing.assert_allclose(fitted.covariances[0], expected, atol=0.01 * np.abs(expected).max())
+
+    def test_few_samples_say_more_than_of_full_covariances(self) -> None:
+        # Each of 8 components has 25 samples, and a full covariance of 12 coordinates 78 numbers.
+        rows, fresh = self.rows[:200], self.rows[1000:]
+        scores = {
+            kind: bound(12, n_components=8, covariance=kind, rank=2)
+            .fit(batch_of(rows))
+            .log_prob(fresh, np.zeros((1000, 1)))
+            .mean()
+            for kind in ("full", "low-rank")
+        }
+        exact = multivariate_normal(np.zeros(12), self.loadings @ self.loadings.T + np.diag(self.own)).logpdf(fresh)
+        assert scores["full"] < scores["low-rank"] < exact.mean()
+
+    def test_all_factors_are_a_full_covariance(self) -> None:
+        for rank in (3, 7):
+            low, full = (
+                bound(3, n_components=2, covariance=kind, rank=rank).fit(batch_of(self.rows[:, :3])).mixture_
+                for kind in ("low-rank", "full")
+            )
+            np.testing.assert_array_equal(low.covariances, full.covariances)
+
+    def test_fewer_samples_than_coordinates(self) -> None:
+        fitted = bound(12, n_components=2, covariance="low-rank").fit(batch_of(self.rows[:9]))
+        assert np.isfinite(fitted.log_prob(self.rows[:20], np.zeros((20, 1)))).all()
