@@ -3,9 +3,8 @@
     python benchmarks/rllib_grid.py --runners 2 --copies 8
     python benchmarks/rllib_grid.py --runners 1 --copies 16
     python benchmarks/rllib_grid.py --runners 2 --copies 8 --kill
-    python benchmarks/rllib_grid.py --preset ppo
 
-Without a preset the settings are those below.
+Settings are those of the preset ``"ppo"``.
 """
 
 from __future__ import annotations
@@ -14,64 +13,29 @@ import argparse
 import os
 import signal
 import time
-from collections.abc import Mapping
-from typing import Any
 
 import gymnasium as gym
 import ray
 
 import constrained_maxent as cmx
-from constrained_maxent.functionals import Entropy, LinearCost
-from constrained_maxent.penalties import AugmentedLagrangian
-from constrained_maxent.problem import Constraint
-
-SUGGESTIONS = {
-    "learning_rate": 1e-3,
-    "final_learning_rate": 5e-5,
-    "epochs": 4,
-    "minibatch_size": 0,
-    "gae_lambda": 0.95,
-    "clip_range": 0.2,
-    "max_gradient_norm": 0.5,
-    "hidden_sizes": [64, 64],
-}
-
-
-def make(env_config: Mapping[str, Any]) -> Any:
-    return cmx.wrappers.constrain(
-        gym.make_vec("SafeFrozenLake-v0", num_envs=env_config["num_envs"]),
-        Entropy(smoothing=1e-5),
-        {"cost": Constraint(LinearCost("cost", limit=0.0), AugmentedLagrangian(0.01, learning_rate=0.001))},
-        estimator=cmx.occupancy.Counts(memory=0.9),
-        episodes_per_batch=16,
-        discount=0.99,
-        scale="truncated",
-        pairing="previous",
-        normalize_reward=True,
-        suggestions=SUGGESTIONS,
-    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("runners", 2), ("copies", 8), ("seed", 0), ("timesteps", 400_000)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--preset")
     parser.add_argument("--kill", action="store_true")
     given = parser.parse_args()
 
     ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-    preset = {} if given.preset is None else {"preset": given.preset}
     config = cmx.adapters.rllib.config(
-        "FrozenLake-PGP-v0" if preset else make,
+        "FrozenLake-PGP-v0",
+        preset="ppo",
         num_env_runners=given.runners,
         num_envs_per_env_runner=given.copies,
         timesteps=given.timesteps,
-        **preset,
     )
     config.env_runners(num_cpus_per_env_runner=0.5).debugging(seed=given.seed)
-    if not preset:
-        config.training(vf_loss_coeff=0.5)
     algorithm = config.build_algo()
     exact = cmx.evaluation.ExactProblem.from_env(gym.make("FrozenLake-PGP-v0"))
     agent, begun, steps, victim = cmx.adapters.rllib.as_agent(algorithm), time.perf_counter(), 0, None

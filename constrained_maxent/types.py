@@ -293,6 +293,8 @@ class Points:
             alone (continuous spaces).
         log_density, log_state_density: logarithms of the two [nats], same shape, where a density is so small or so
             large that float64 does not hold it at some of the places; ``None``: the two above tell all.
+        influence, state_influence: by how much weight at a place raises log λ̂ at the samples, Σ_i w_i ∂ log λ̂(s_i)/∂w,
+            same shape; ``None`` for 1, which it is on average, and everywhere where λ̂ is linear in its samples.
     """
 
     density: FloatArray
@@ -305,6 +307,8 @@ class Points:
     is_over_actions: bool = True
     log_density: FloatArray | None = None
     log_state_density: FloatArray | None = None
+    influence: FloatArray | None = None
+    state_influence: FloatArray | None = None
 
     @property
     def are_cells(self) -> bool:

@@ -10,7 +10,7 @@ import tyro
 from gymnasium.error import DependencyNotInstalled
 
 from constrained_maxent.cli.console import console
-from constrained_maxent.reproduction import AgentStudyName, ControlStudyName, Effort, GridStudyName
+from constrained_maxent.reproduction import AgentStudyName, ControlStudyName, Effort, GridStudyName, MepolTaskName
 from constrained_maxent.startup import INTERRUPTED
 
 
@@ -81,13 +81,38 @@ class ReproduceAgents:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReproduceMepol:
+    """MEPOL's tasks (Mutti et al. 2021) by its yardstick, without and with a limit: train, write tables and curves."""
+
+    only: tuple[MepolTaskName, ...] = ()
+    """These tasks only. Default: all."""
+    seeds: int | None = None
+    """Seeds of each case, from 0. Default: the task's own number."""
+    batches: int | None = None
+    """Of each run. Default: the task's own number."""
+    workers: int = 1
+    """Runs at a time."""
+    out: Path = Path("runs/mepol")
+    """Folder of the results. Finished runs in it are not done again."""
+    quiet: bool = False
+    """Do not say which runs are done."""
+
+    def run(self) -> None:
+        from constrained_maxent.cli.studies import reproduce_mepol
+
+        how = {"seeds": self.seeds, "batches": self.batches}
+        reproduce_mepol(self.only, self.out, **how, workers=self.workers, quiet=self.quiet)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Reproduce:
     """Run the paper's experiments, all or in parts; write tables and figures."""
 
     what: Annotated[
         Annotated[ReproduceGrid, tyro.conf.subcommand(name="grid")]
         | Annotated[ReproduceControl, tyro.conf.subcommand(name="control")]
-        | Annotated[ReproduceAgents, tyro.conf.subcommand(name="agents")],
+        | Annotated[ReproduceAgents, tyro.conf.subcommand(name="agents")]
+        | Annotated[ReproduceMepol, tyro.conf.subcommand(name="mepol")],
         tyro.conf.arg(name=""),
     ]
     """Which of them."""

@@ -1,4 +1,4 @@
-"""What ``cmaxent reproduce grid``, ``control`` and ``agents`` do and print."""
+"""What ``cmaxent reproduce grid``, ``control``, ``agents`` and ``mepol`` do and print."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.table import Table
 from constrained_maxent.cli.console import console, figures_table, number, print_paths, print_table
 from constrained_maxent.engine import EngineProgress
 from constrained_maxent.evaluation import Estimate, over_seeds
-from constrained_maxent.reproduction import AgentStudyName, Effort, agents, control
+from constrained_maxent.reproduction import AgentStudyName, Effort, MepolTaskName, agents, control
 from constrained_maxent.reproduction.grid.claims import Claim, claims, claims_table
 from constrained_maxent.reproduction.grid.figures import draw_study
 from constrained_maxent.reproduction.grid.run import StudyFiles, frank_wolfe_mixtures, run_study
@@ -27,6 +27,9 @@ from constrained_maxent.reproduction.grid.tables import (
     transitions_until_close,
 )
 from constrained_maxent.reproduction.grid.worlds import stationary_optimum, unconstrained_violation
+from constrained_maxent.reproduction.mepol import figures as mepol_figures
+from constrained_maxent.reproduction.mepol import study as mepol
+from constrained_maxent.reproduction.mepol.tasks import TASKS
 from constrained_maxent.reproduction.tables import write_table
 from constrained_maxent.runs.run_folder import require_folder
 
@@ -205,6 +208,33 @@ def reproduce_agents(
         print_table(table)
         console.print(f"{time.perf_counter() - begun:.0f} s", highlight=False)
         print_paths(path)
+
+
+def reproduce_mepol(
+    names: Iterable[MepolTaskName], out: Path, *, seeds: int | None, batches: int | None, workers: int, quiet: bool
+) -> None:
+    """Train on the tasks of these names, all if there are none, write and print what came out."""
+    require_folder(out)
+    for name in dict.fromkeys(names) or TASKS:
+        begun = time.perf_counter()
+        rows = mepol.run_study(
+            name,
+            out / name,
+            seeds=seeds,
+            batches=batches,
+            workers=workers,
+            progress=lambda label: None if quiet else console.print(f"done: {label}", highlight=False),
+        )
+        path, _ = write_table(out / f"{name}.csv", rows)
+        figure = mepol_figures.draw_curves(out / f"{name}.png", name, rows)
+        measured = [column for column in rows.columns if column not in ("task", "case", "seed")]
+        table = figures_table(f"{name}, at the end: mean, least, most", "case", "seeds", *measured)
+        for (case,), part in rows.group_by("case", maintain_order=True):
+            last = part.group_by("seed", maintain_order=True).last()
+            table.add_row(str(case), str(len(last)), *(_spread(list(last[column])) for column in measured))
+        print_table(table)
+        console.print(f"{time.perf_counter() - begun:.0f} s", highlight=False)
+        print_paths(path, figure)
 
 
 def _spread(values: Sequence[float]) -> str:

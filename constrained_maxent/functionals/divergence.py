@@ -88,7 +88,7 @@ class KLDivergence(Smoothed):
         return float(np.sum(measure.weights * log_ratio))
 
     def derivative(self, measure: Measure, points: Points) -> FloatArray:
-        return self._log_ratio(points) + self.log_smoothed(points)[1]
+        return self._log_ratio(points) + self.influenced(self.log_smoothed(points)[1], points)
 
     @property
     def table(self) -> FloatArray:

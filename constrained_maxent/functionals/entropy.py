@@ -59,6 +59,11 @@ class Smoothed(Functional):
         """Log λ where float64 does not hold λ itself at some of the points."""
         return points.log_density if self.over == "state-action" else points.log_state_density
 
+    def influenced(self, share: FloatArray, points: Points) -> FloatArray:
+        """What an estimate's own derivative adds to that of λ log λ: 1, but for the smoothing and for samples."""
+        influence = points.influence if self.over == "state-action" else points.state_influence
+        return share if influence is None else share * influence
+
     def log_smoothed(self, points: Points, log_volume: float = 0.0) -> tuple[FloatArray, FloatArray]:
         """Log(λ v + σ) for cells of volume v, and λ v / (λ v + σ), also where float64 does not hold λ."""
         mass, known, sigma = self.density(points), self.logs(points), self.sigma(of_cells=points.are_cells)
@@ -240,11 +245,11 @@ class Entropy(Smoothed):
         density, sigma = self.density(points), self.sigma(of_cells=points.are_cells)
         if sigma > 0.0 and self._is_plain(points):
             smoothed = density + sigma
-            smooth: FloatArray = -np.log(smoothed) - density / smoothed
+            smooth: FloatArray = -np.log(smoothed) - self.influenced(density / smoothed, points)
             return smooth
         # At an empty cell without smoothing: the derivative of -x log x at 0 is +inf.
         log_smoothed, share = self.log_smoothed(points, self._log_volume(points))
-        return -log_smoothed - share
+        return -log_smoothed - self.influenced(share, points)
 
     def integrand(self, measure: Measure, points: Points) -> FloatArray:
         if self._is_plain(points):

@@ -113,6 +113,14 @@ class ContinuousEstimator(OccupancyEstimator):
         """
         raise UnsupportedSpace(f"{type(self).__name__} has no marginal over states: take over='state'.")
 
+    def influence(self, rows: FloatArray) -> FloatArray | None:
+        """What :attr:`Points.influence` asks for, ``(n,)``, at rows like those of ``learn``; ``None`` for 1."""
+        return None
+
+    def state_influence(self, states: FloatArray) -> FloatArray | None:
+        """The same of the state marginal, at states ``(n, n_states)``; asked over ``"state-action"`` only."""
+        return None
+
     def state_measure(self) -> Mixture | None:
         """The state marginal, times the mass, if it is a mixture of Gaussians."""
         return None
@@ -258,9 +266,11 @@ class ContinuousEstimator(OccupancyEstimator):
         rows = self._rows(places, actions)
         log_density = log_state_density = self._log_density_at(rows)
         density = state_density = self._times_mass(log_density)
+        influence = state_influence = self.influence(rows)
         if self.over == "state-action":
             log_state_density = self.log_state_density(rows[:, : self._n_states])
             state_density = self._times_mass(log_state_density)
+            state_influence = self.state_influence(rows[:, : self._n_states])
         elif log_probs is not None:
             log_density = log_density + log_probs
             density = self._times_mass(log_density)
@@ -274,6 +284,8 @@ class ContinuousEstimator(OccupancyEstimator):
             is_over_actions=self.over == "state-action" or log_probs is not None,
             log_density=(log := self._log_of(log_density)),
             log_state_density=log if log_density is log_state_density else self._log_of(log_state_density),
+            influence=influence,
+            state_influence=state_influence,
         )
 
     def _times_mass(self, log_density: FloatArray) -> FloatArray:

@@ -31,5 +31,8 @@ ControlStudyName = Literal["cartpole", "cartpole-options", "cartpole-paper", "ca
 AgentStudyName = Literal["grid", "grid-one-copy", "grid-others", "cartpole"]
 """Studies of other people's agents."""
 
+MepolTaskName = Literal["mountain-car", "four-rooms", "ant", "humanoid"]
+"""Tasks of Mutti et al. (2021)."""
+
 Effort = Literal["smoke", "paper"]
 """How much of a grid study is done: enough to see that it works, or as much as the paper has."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
@@ -13,13 +12,10 @@ from typing import Any, Literal
 
 import gymnasium as gym
 import polars as pl
-from joblib import Parallel, delayed
 
-from constrained_maxent.agents.pytorch import threads_for
-from constrained_maxent.atomic import replacing
-from constrained_maxent.errors import InvalidRun, InvalidSetting
 from constrained_maxent.evaluation import ExactProblem, evaluate_rollouts
 from constrained_maxent.reproduction import AgentStudyName
+from constrained_maxent.reproduction.measured_once import measured_once
 
 GRID, CARTPOLE = "FrozenLake-PGP-v0", "SafeCartpole-PGP-v0"
 
@@ -105,35 +101,12 @@ def run_study(
     """
     usual, cases = STUDIES[name]
     n_seeds = usual if seeds is None else seeds
-    if n_seeds < 1 or workers < 1:
-        raise InvalidSetting(f"seeds={n_seeds} and workers={workers} must be at least 1.")
-    folder.mkdir(parents=True, exist_ok=True)
     runs = [AgentRun(**asdict(case) | {"seed": seed}) for case in cases for seed in range(n_seeds)]
-    done: Iterator[dict[str, Any]] = Parallel(n_jobs=workers, return_as="generator")(
-        delayed(_measured_once)(run, folder) for run in runs
+    found = measured_once(
+        runs, measure, folder, name=lambda run: f"{run.case}, seed {run.seed}", workers=workers, progress=progress
     )
-    rows = []
-    for run, row in zip(runs, done, strict=True):
-        rows.append({"study": name, "case": run.case, "seed": run.seed} | row)
-        progress(f"{run.case}, seed {run.seed}")
+    rows = [{"study": name, "case": run.case, "seed": run.seed} | row for run, row in zip(runs, found, strict=True)]
     return pl.DataFrame(rows, infer_schema_length=None)
-
-
-def _measured_once(run: AgentRun, folder: Path) -> dict[str, Any]:
-    name = "".join(letter if letter.isalnum() or letter == "." else "-" for letter in f"{run.case} seed {run.seed}")
-    path, settings = folder / f"{name}.json", json.loads(json.dumps(asdict(run)))
-    if path.exists():
-        found = json.loads(path.read_text())
-        if found["settings"] != settings:
-            raise InvalidRun(f"{path} holds a run of other settings: remove it, or take another --out.")
-    else:
-        # Runs side by side: a thread pool in each would make them wait for each other.
-        with threads_for(0):
-            found = {"settings": settings, "measured": measure(run)}
-        with replacing(path) as temporary:
-            temporary.write_text(json.dumps(found))
-    measured: dict[str, Any] = found["measured"]
-    return measured
 
 
 def measure(run: AgentRun) -> dict[str, Any]:

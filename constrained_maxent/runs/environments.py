@@ -21,6 +21,8 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import DependencyNotInstalled
 
+from constrained_maxent.adapters import dm_control
+from constrained_maxent.adapters.costs import TERMINATED, TerminationCost
 from constrained_maxent.errors import (
     ConstrainedMaxentError,
     DuplicateName,
@@ -126,12 +128,16 @@ def _given(settings: TrainSettings, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def find_spec(env_id: str) -> EnvSpec:
-    """What is registered under an id, or under ``module:id`` once that module is imported.
+    """What is registered under an id, or under ``module:id`` once that module is imported; Shimmy's is known.
 
     Raises:
         InvalidSetting: nothing is, or the module cannot be imported.
     """
     module, _, name = env_id.rpartition(":")
+    if name.startswith(f"{dm_control.NAMESPACE}/"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it looks for a window system, and warns where there is none
+            _import("shimmy", f"Shimmy, which registers {name},")
     try:
         if module:
             _import(module, f"{module!r}, which should register {name},")
@@ -156,18 +162,30 @@ def _make(env_id: str, settings: TrainSettings, **stack: Any) -> VectorEnv:
     kwargs = settings.environment_kwargs()
     if twice := sorted(kwargs.keys() & {*stack, "num_envs"}):
         raise InvalidSetting(f"env-kwargs must not set {', '.join(twice)}: these are settings of their own.")
+    ends = [TerminationCost] if settings.cost == TERMINATED else []
+    if ends:
+        kwargs.setdefault("vectorization_mode", "sync")  # each copy says how its episodes end
     mode, spec = kwargs.get("vectorization_mode"), find_spec(env_id)
     if mode in ("sync", "async") or (mode is None and spec.vector_entry_point is None):
-        kwargs["wrappers"] = [FloatInfo]  # Gymnasium stacks what the copies report, and would cut it
+        # Gymnasium stacks what the copies report, and would cut it.
+        kwargs["wrappers"] = [*_upstream(spec), *ends, FloatInfo]
     with _refused(env_id, f"env-kwargs={settings.env_kwargs}"):
         return gym.make_vec(env_id, num_envs=settings.num_envs or 1, **kwargs, **stack)
 
 
 def make_scalar(env_id: str, kwargs: Mapping[str, Any]) -> gym.Env[Any, Any]:
     """The scalar environment of an id, as it is; it raises what :func:`make_environment` does."""
-    find_spec(env_id)
+    spec = find_spec(env_id)
     with _refused(env_id, f"arguments {json.dumps(dict(kwargs), default=repr)}"):
-        return gym.make(env_id, **kwargs)
+        env = gym.make(env_id, **kwargs)
+        for wrapper in _upstream(spec):
+            env = wrapper(env)
+        return env
+
+
+def _upstream(spec: EnvSpec) -> list[Any]:
+    """Wrappers that do what an environment's own library leaves out."""
+    return [dm_control.DmControlTask] if spec.namespace == dm_control.NAMESPACE else []
 
 
 @contextmanager

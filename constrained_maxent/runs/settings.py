@@ -56,7 +56,8 @@ class TrainSettings:
     """module:Name of a functional of your own to keep below its limit, for such an environment; beta or penalty
     enforces it."""
     cost: str | None = None
-    """Key of info that carries the cost, for an environment without wrappers of its own; "cost" if it is there."""
+    """Key of info that carries the cost, for an environment without wrappers of its own; "cost" if it is there.
+    "terminated" is 1 where the environment ends an episode by itself."""
     state: tuple[str, ...] | None = None
     """What the density is over where observations of such an environment are a Box: numbers of coordinates, from 0;
     0:1 is the angle with cosine 0 and sine 1. Default: info["state"] if it is there, or the whole observation."""

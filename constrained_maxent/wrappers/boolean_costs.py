@@ -18,21 +18,22 @@ from constrained_maxent.wrappers.replies import copied_info, five
 class BooleanCosts(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """``info["constraints"]``, True where satisfied, as costs: 1.0 where violated, else 0.0.
 
-    The Real-World RL Suite reports its constraints so. Below ``TrackOccupancy``; a limit on the cost is then one on the
-    share of steps with a violation.
+    The Real-World RL Suite reports its constraints so, in an entry of its observation. Below ``TrackOccupancy``; a
+    limit on the cost is then one on the share of steps with a violation.
 
     Every step's ``info`` gets ``cost_<name>`` for each constraint, and their sum in ``cost``. A constraint of several
     entries is satisfied where all of them are.
 
     Args:
-        env: reports ``info[key] = {name: bool, or an array of them}`` on every step.
-        key: of ``info``.
+        env: reports ``info[key] = {name: bool, or an array of them}`` on every step, or ``info[key]``, an array of
+            constraints that have the names 0, 1 and so on; or has either in an observation that is a dictionary.
+        key: of ``info``, or else of the observation.
         cost: the key of the sum, and what the others begin with.
 
     Raises:
         InvalidSetting: a vector environment.
-        MissingCost: from ``step``, if there is no ``info[key]``.
-        InvalidData: from ``step``, if it is not a mapping of booleans, or is empty.
+        MissingCost: from ``step``, if there is no such entry.
+        InvalidData: from ``step``, if it is not made of booleans, or is empty.
         DuplicateName: from ``step``, if ``info`` has such a cost already.
 
     >>> from constrained_maxent.penalties import Quadratic
@@ -50,7 +51,9 @@ class BooleanCosts(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, reported = five(self.env.step(action))
         info = copied_info(reported)
-        violated = {name: np.float64(not held) for name, held in satisfied(info, self._key).items()}
+        is_observed = self._key not in info and isinstance(observation, Mapping) and self._key in observation
+        held_by_name = satisfied(observation if is_observed else info, self._key)
+        violated = {name: np.float64(not held) for name, held in held_by_name.items()}
         costs = named_costs(info, violated, sum(violated.values(), np.float64(0.0)), self._cost)
         return observation, reward, terminated, truncated, info | costs
 
@@ -73,8 +76,14 @@ def satisfied(info: Mapping[str, Any], key: str, *, n_rows: int | None = None) -
             "step; give key= another name."
         )
     reported = info[key]
+    is_array = isinstance(reported, (np.ndarray, list, tuple)) and np.asarray(reported).dtype == np.bool_
+    if is_array and np.ndim(reported) > (n_rows is not None):
+        columns = np.asarray(reported).reshape(1 if n_rows is None else n_rows, -1).T
+        reported = {str(i): column if n_rows is not None else column[0] for i, column in enumerate(columns)}
     if not isinstance(reported, Mapping) or not reported:
-        raise InvalidData(f"info[{key!r}] must be a mapping of names to booleans, got {reported!r}.")
+        raise InvalidData(
+            f"info[{key!r}] must be a mapping of names to booleans, or an array of them, got {reported!r}."
+        )
     held: dict[str, Any] = {}
     for name, value in reported.items():
         if n_rows is not None and name.startswith("_"):
@@ -108,7 +117,7 @@ def named_costs(info: Mapping[str, Any], violated: Mapping[str, Any], total: Any
     costs = {f"{cost}_{name}": value for name, value in violated.items()} | {cost: total}
     if taken := costs.keys() & info.keys():
         raise DuplicateName(
-            f"The environment reports {', '.join(sorted(taken))} of its own: give BooleanCosts another cost=, for "
-            "example cost='violations'."
+            f"The environment reports {', '.join(sorted(taken))} of its own: give another cost=, for example "
+            "cost='violations'."
         )
     return costs

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+import sys
 import warnings
+from types import FrameType
 from typing import Literal
+
+import gymnasium as gym
 
 from constrained_maxent.errors import EndlessEpisode, HorizonMismatch, InvalidSetting
 from constrained_maxent.occupancy import Weighting
+from constrained_maxent.occupancy.horizon import step_limit
 from constrained_maxent.types import Batch
 
 End = Literal["terminated", "truncated", "reset"]
@@ -71,7 +76,7 @@ class LengthWatch:
         """An episode of a copy ended after so many steps.
 
         One that the environment truncates contradicts a horizon that was found. Resets from above are the user's right,
-        but not if it is always after the same time.
+        but not those of a time limit, nor if it is always after the same time.
         """
         if self._has_warned:
             return
@@ -84,6 +89,8 @@ class LengthWatch:
         if how == "truncated":
             if not (self._is_given or self._staggered):
                 self._warn_of_cut(time, f"The environment truncated an episode after {time} steps")
+        elif (limit := _limit_above(time)) is not None:
+            self._warn_of_cut(time, f"{limit} above TrackOccupancy ends episodes after {time} steps")
         elif time == longest:
             self._longest[copy] = longest, True
             self._cut_at = time if was_reset else None  # a batch may show it: else somebody is only trying things out
@@ -130,6 +137,20 @@ class LengthWatch:
     def _warn_of_endless(self, what: str) -> None:
         self._has_warned_of_endless, self.limit = True, self._horizon
         warnings.warn(f"{what}: {ENDLESS}", EndlessEpisode, stacklevel=4)
+
+
+def _limit_above(time: int) -> str | None:
+    """The layer that resets this stack after so many steps because that is its time limit, if there is one.
+
+    A stack does not know what is above it; but who resets it stands on the call stack.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        owner = frame.f_locals.get("self")
+        if isinstance(owner, gym.Wrapper) and step_limit(owner) == time:
+            return type(owner).__name__
+        frame = frame.f_back
+    return None
 
 
 ENDLESS = (

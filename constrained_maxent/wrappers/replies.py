@@ -49,6 +49,11 @@ def five(reply: Any) -> tuple[Any, Any, Any, Any, Any]:
     """What ``step`` returned. Raises InvalidData: not five values."""
     if isinstance(reply, (tuple, list)) and len(reply) == 5:
         return reply  # type: ignore[return-value]
+    if isinstance(reply, (tuple, list)) and len(reply) == 6:
+        raise InvalidData(
+            f"{_STEP}, this environment six, as Safety-Gymnasium's do: put adapters.costs.CostInStep around the bare "
+            "environment, which reports the third of them in info['cost']."
+        )
     raise InvalidData(f"{_STEP}, this environment {_count(reply)}: {_OLD}.")
 
 

@@ -37,6 +37,18 @@ def tracker_of(env_id, **settings):
     return find_tracker(make_environment(env_id, TrainSettings(**settings)))
 
 
+def test_ends_as_a_cost():
+    """A pole that is pushed to one side falls after 8 to 11 steps: so often a step costs 1."""
+    env = make_environment("CartPole-v1", TrainSettings(num_envs=2, cost="terminated", limit=0.0, steps_per_batch=100))
+    env.reset(seed=0)
+    ends = 0.0
+    while find_tracker(env).last_report is None:
+        *_, terminated, _, _ = env.step(np.zeros(2, dtype=np.int64))
+        ends += terminated.sum()
+    costs = find_tracker(env).last_batch.costs["terminated"]
+    assert costs.sum() == ends > 8
+
+
 class TestOurs:
     def test_settings_reach_the_stack(self):
         given = {"beta": 0.5, "limit": 3.0, "discount": 0.9, "scale": "normalized", "memory": 0.5, "pairing": "split"}

@@ -121,3 +121,52 @@ def test_what_the_environment_reports_is_left_as_it_was(mode):
 def test_its_arguments_are_in_the_spec():
     env = BooleanCosts(gym.make("FrozenLake-v1"), key="safe", cost="violations")
     assert env.spec.additional_wrappers[-1].kwargs == {"key": "safe", "cost": "violations"}
+
+
+class Observing(gym.Env):
+    """The Real-World RL Suite's way: an array of truth values in the observation, and one buffer for all steps."""
+
+    observation_space = gym.spaces.Dict(
+        {"position": gym.spaces.Box(-1.0, 1.0, (1,)), "constraints": gym.spaces.Box(0, 1, (2,), dtype=np.bool_)}
+    )
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, reports=((True, True), (False, True), (False, False))):
+        self.buffer, self.reports = np.ones(2, dtype=np.bool_), reports
+
+    def reset(self, *, seed=None, options=None):
+        self.left = list(self.reports)
+        return {"position": np.zeros(1), "constraints": self.buffer}, {}
+
+    def step(self, action):
+        self.buffer[:] = self.left.pop(0)
+        return {"position": np.zeros(1), "constraints": self.buffer}, 0.0, False, not self.left, {}
+
+
+OBSERVED = [(0.0, 0.0, 0.0), (1.0, 0.0, 1.0), (1.0, 1.0, 2.0)]
+
+
+def test_an_array_in_the_observation():
+    env = BooleanCosts(Observing())
+    env.reset()
+    infos = [env.step(0)[-1] for _ in range(3)]
+    assert [(info["cost_0"], info["cost_1"], info["cost"]) for info in infos] == OBSERVED
+
+
+def test_an_array_in_the_observation_of_copies():
+    env = SyncVectorEnv([lambda: BooleanCosts(Observing())] * 2)
+    env.reset()
+    infos = [env.step(np.zeros(2, dtype=int))[-1] for _ in range(3)]
+    assert [info["cost"].tolist() for info in infos] == [[total] * 2 for *_, total in OBSERVED]
+
+
+@pytest.mark.parametrize("mode", [None, *MODES])
+def test_an_array_in_info(scripted, mode):
+    def make():
+        return scripted.Playback(scripted.episode([0, 1], [{"constraints": np.array([True, False, False])}]))
+
+    env = BooleanCosts(make()) if mode is None else vector.BooleanCosts(SyncVectorEnv([make] * 2, autoreset_mode=mode))
+    env.reset()
+    *_, info = env.step(0 if mode is None else np.zeros(2, dtype=int))
+    info = info.get("final_info", info)
+    assert [np.max(info[key]) for key in ("cost_0", "cost_1", "cost_2", "cost")] == [0.0, 1.0, 1.0, 2.0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -52,8 +53,9 @@ class BooleanCosts(gym.vector.VectorWrapper):  # in Gymnasium 1.2 not generic
 
     def _with_costs(self, infos: dict[str, Any], reporting: NDArray[np.bool_]) -> dict[str, Any]:
         held = satisfied(infos, self._key, n_rows=self.num_envs)
+        stated = infos[self._key] if isinstance(infos[self._key], Mapping) else {}  # an array has one mask for all
         masks: dict[str, NDArray[np.bool_]] = {
-            name: np.asarray(infos[self._key].get(f"_{name}", reporting), dtype=np.bool_) for name in held
+            name: np.asarray(stated.get(f"_{name}", reporting), dtype=np.bool_) for name in held
         }
         violated = {name: np.where(masks[name] & ~holds, 1.0, 0.0) for name, holds in held.items()}
         total: NDArray[np.float64] = sum(violated.values(), np.zeros(self.num_envs))

@@ -1,0 +1,73 @@
+"""Many trainings of a study, side by side, none of them twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+from joblib import Parallel, delayed
+
+from constrained_maxent.agents.pytorch import threads_for
+from constrained_maxent.atomic import replacing
+from constrained_maxent.errors import InvalidRun, InvalidSetting
+
+R = TypeVar("R")
+
+
+def measured_once(
+    runs: Sequence[R],
+    measure: Callable[[R], dict[str, Any]],
+    folder: Path,
+    *,
+    name: Callable[[R], str],
+    workers: int = 1,
+    progress: Callable[[str], None] = lambda label: None,
+) -> list[dict[str, Any]]:
+    """What is measured of each run, in their order; what is in the folder already is not done again.
+
+    Args:
+        runs: dataclasses, the settings.
+        measure: trains and measures one; the result is plain data.
+        folder: of the results, one file for each run.
+        name: of a run; its file is called after it.
+        workers: runs at a time, each in a process of its own.
+        progress: called with the name of every run that is done.
+
+    Raises:
+        InvalidSetting: no runs, or fewer than one worker.
+        InvalidRun: a file in the folder is of other settings.
+    """
+    if not runs or workers < 1:
+        raise InvalidSetting(f"{len(runs)} runs and workers={workers} must be at least 1.")
+    folder.mkdir(parents=True, exist_ok=True)
+    done: Iterator[dict[str, Any]] = Parallel(n_jobs=workers, return_as="generator")(
+        delayed(_once)(run, measure, _path(folder, name(run))) for run in runs
+    )
+    measured = []
+    for run, found in zip(runs, done, strict=True):
+        measured.append(found)
+        progress(name(run))
+    return measured
+
+
+def _path(folder: Path, name: str) -> Path:
+    return folder / f"{''.join(letter if letter.isalnum() or letter == '.' else '-' for letter in name)}.json"
+
+
+def _once(run: Any, measure: Callable[[Any], dict[str, Any]], path: Path) -> dict[str, Any]:
+    settings = json.loads(json.dumps(asdict(run)))
+    if path.exists():
+        found = json.loads(path.read_text())
+        if found["settings"] != settings:
+            raise InvalidRun(f"{path} holds a run of other settings: remove it, or take another --out.")
+    else:
+        # Runs side by side: a thread pool in each would make them wait for each other.
+        with threads_for(0):
+            found = {"settings": settings, "measured": measure(run)}
+        with replacing(path) as temporary:
+            temporary.write_text(json.dumps(found))
+    measured: dict[str, Any] = found["measured"]
+    return measured
