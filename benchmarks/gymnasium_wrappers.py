@@ -199,6 +199,11 @@ def is_function(of: Any, values: Any) -> bool:
     return all(np.allclose(known.setdefault(tuple(key), value), value) for key, value in zip(of, values, strict=True))
 
 
+def rises(seen: Any, done: Any) -> bool:
+    """Whether what is done follows what is seen, by any map that rises: drawn actions do not recur."""
+    return bool((np.diff(done[np.argsort(seen[:, 0], kind="stable"), 0]) >= -1e-9).all())
+
+
 def verdict(run: Run, *, above: bool) -> str:
     """In a word, with what was measured."""
     truth, batch = run.truth(), run.batch
@@ -226,7 +231,7 @@ def verdict(run: Run, *, above: bool) -> str:
         return "harmless: rewards times a positive factor" if (got * expected > 0.0).all() else "WRONG: rewards"
     if same:
         return "right"
-    if is_function(truth[:, :2], states) and is_function(actions, truth[:, 2:3]):
+    if is_function(truth[:, :2], states) and rises(actions, truth[:, 2:3]):
         return "right, in its own numbers" + ("" if by_function else ", which cost functions see too")
     if is_function(np.column_stack([truth[:, :2], states[:, 2:]]), states) and by_function:
         return "right, over what it adds too"
@@ -254,7 +259,7 @@ def tried(name: str, *, is_vector: bool, above: bool) -> str:
             return f"fails in Gymnasium's own code ({type(error).__name__}: {str(error)[:60]})"
     names = sorted(
         {warning.category.__name__ for warning in caught if warning.category.__module__ == errors.__name__}
-        - {"DegenerateDensity", "RedundantObservation"}
+        - {"DegenerateDensity", "MixedState", "RedundantObservation"}
     )
     return f"warned ({', '.join(names)}); {found.removeprefix('WRONG: ')}" if names else found
 
@@ -283,7 +288,8 @@ What was measured of each wrapper of Gymnasium {gym.__version__}, by
 on a walk that keeps a log of its own. *Right*: the mass of a batch, its states, a cost by its key in `info` and a cost
 function of observation and action are those of the log. *In its own numbers*: a fixed map; cost functions and `state=`
 see what it makes, and costs by their key are right. *Harmless*: what is below is right, and the pseudo-rewards arrive.
-What would be wrong is refused, or named by a warning."""
+What would be wrong is refused, or named by a warning. Layers that convert arrays belong below: above they stop at the
+first entry of `info` that they do not know, an object or a truth value of NumPy's."""
 
 
 if __name__ == "__main__":

@@ -67,7 +67,9 @@ def check_constrained_env(
     check_stack(env, n_batches, max_steps=max_steps)
 
 
-def _check_bare(env: gym.Env[Any, Any], cost: str | CostFunction | None, limit: float, tracking: dict[str, Any]) -> None:
+def _check_bare(
+    env: gym.Env[Any, Any], cost: str | CostFunction | None, limit: float, tracking: dict[str, Any]
+) -> None:
     def make() -> gym.Env[Any, Any]:
         return deepcopy(env) if env.spec is None else env.spec.make()
 
