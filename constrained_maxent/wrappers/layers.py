@@ -174,7 +174,7 @@ class Tracking:
             self._has_looked_below = True
             warn_of_distortions(self.env, self.tracker, self._source)  # type: ignore[attr-defined]  # of the layer
             check_layers_above(self)
-        if self._has_room or not self._needs_rows:
+        if self._has_room or not self._needs_rows or isinstance(self._space, gym.spaces.Discrete):
             return
         one = np.zeros((1, width(self._space)))
         n_bytes = self._kept(one).nbytes
