@@ -36,6 +36,7 @@ from constrained_maxent.problem import Constraint, Problem, ProblemValue, Reward
 from constrained_maxent.records import Fragment, Leads, Report, Violations
 from constrained_maxent.reward_scale import RewardScale
 from constrained_maxent.schedules import Geometric, Plan
+from constrained_maxent.spaces import Space
 from constrained_maxent.types import Batch, FloatArray, Measure, Points, as_array, require_finite
 
 Pairing = Literal["split", "same", "previous"]
@@ -62,6 +63,8 @@ class Tracker:
         episodes_per_batch: size of a batch in whole episodes, or
         steps_per_batch: in steps [steps], of fragments of episodes.
         staggered: whether the first episode of each copy is cut short, so that the copies are out of step.
+        spaces: of states and actions, as the estimator was bound to them, for others like it.
+        is_over_observations: whether λ̂ is over the observations themselves, and not over states made of them.
         policy_log_prob: log π(a|s) of the policy that acts where no agent says it by ``acting``, for estimates
             λ̂(s,a) = d̂(s)·π(a|s); ``None`` where unknown.
         suggestions: hyperparameters that suit this problem, by their names in ``PGPSettings``: what the -PGP- ids
@@ -93,6 +96,8 @@ class Tracker:
         episodes_per_batch: int | None = None,
         steps_per_batch: int | None = None,
         staggered: bool = False,
+        spaces: tuple[Space, Space] | None = None,
+        is_over_observations: bool = True,
         policy_log_prob: LogProb | None = None,
         suggestions: Mapping[str, Any] | None = None,
     ) -> None:
@@ -103,6 +108,8 @@ class Tracker:
         self.pairing = pairing
         self.episodes_per_batch = episodes_per_batch
         self.steps_per_batch = steps_per_batch
+        self.spaces = spaces
+        self.is_over_observations = is_over_observations
         self.suggestions = dict(suggestions or {})
         self.episode_count = EpisodeCount(weighting, staggered=staggered)
         self.problem = Problem()
@@ -205,7 +212,12 @@ class Tracker:
 
     @property
     def sees_places(self) -> bool:
-        """Whether objective or a constraint look at the observations of the places where they are asked."""
+        """Whether objective or a constraint look at the observations of the places where they are asked.
+
+        Of cells none does, where these are not the observations.
+        """
+        if self.estimator.table_shape() is not None and not self.is_over_observations:
+            return False
         constraints = [constraint.functional for constraint in self.problem.constraints.values()]
         objective = [] if self.problem.objective is None else [self.problem.objective]
         return any(functional.sees_places for functional in objective + constraints)
@@ -471,10 +483,11 @@ class Tracker:
         """
         if self.live is None:
             if self.estimator.table_shape() is not None:
-                self.estimator.encode(observations, actions)
+                self.estimator.encode(observations if states is None else states, actions)
             return {name: np.zeros(len(actions)) for name in self.problem.term_names}
         if self.live.is_tabular:
-            return self.live.at_cells(self.estimator.encode(observations, actions), observed)
+            cells = self.estimator.encode(observations if states is None else states, actions)
+            return self.live.at_cells(cells, observed)
         return self.live.at(self.points(observations, actions, observed, states, log_probs))
 
     # Batches.
@@ -566,6 +579,12 @@ class Tracker:
             self._evaluate(measure)
             self._density_watch.look_at_ends(batch, self.weighting.horizon, self.problem.objective, measure)
 
+    def fresh_estimator(self) -> OccupancyEstimator:
+        """An unfitted estimator of the same kind and spaces, which remembers nothing but the last batch."""
+        if self.spaces is None:
+            raise InvalidSetting("This tracker was not told its spaces=.")
+        return self.estimator.fresh().bind(*self.spaces)
+
     def alone(self, batch: Batch) -> OccupancyEstimator:
         """An estimator like this one that knows one batch and nothing else."""
         estimator = deepcopy(self._unfitted)
@@ -618,7 +637,7 @@ class Tracker:
         if self.live is None:
             return np.zeros(batch.n_steps)
         if self.live.is_tabular:
-            parts = self.live.at_cells(self.estimator.encode(batch.observations, batch.actions), batch.costs)
+            parts = self.live.at_cells(self.estimator.encode(batch.places, batch.actions), batch.costs)
         else:
             points = self.estimator.points_of(batch)
             if not self._is_frozen:  # nobody learns from those

@@ -86,7 +86,7 @@ class Trajectory:
         weights: discount weights w_t of λ, ``(n_steps,)``; ones if not given.
         costs: c(s_t, a_t) by name, each ``(n_steps,)``; positive means bad.
         log_probs: log π(a_t|s_t) of the policy that acted, ``(n_steps,)``, or ``None`` where unknown.
-        states: what the occupancy is a density over, ``(n_steps, ...)``; ``None`` means the observations.
+        states: what the occupancy is over, coordinates or cells, ``(n_steps, ...)``; ``None`` means the observations.
         start: time of the first step within its episode [steps]; above 0 for a later fragment of an episode.
         terminated: the environment ended the episode here.
         truncated: a time limit, or a reset, ended it.
@@ -123,13 +123,13 @@ class Batch:
     eq. :math:`\lambda^{\mathrm{MC}}_H`-Est), with *E* = ``n_episodes``.
 
     Args:
-        observations: ``(n_steps, ...)``.
+        observations: ``(n_steps, ...)``; ``(n_steps, 0)`` where there are states, and nobody looks at observations.
         actions: ``(n_steps, ...)``.
         lengths: steps of each trajectory, ``(n_trajectories,)``, summing to ``n_steps``.
         weights: discount weights w_t, ``(n_steps,)``; ones if not given.
         costs: by name, each ``(n_steps,)``.
         log_probs: ``(n_steps,)`` or ``None``.
-        states: what the occupancy is a density over, ``(n_steps, ...)``; ``None`` means the observations.
+        states: what the occupancy is over, coordinates or cells, ``(n_steps, ...)``; ``None`` means the observations.
         starts: time of each trajectory's first step within its episode, ``(n_trajectories,)``; zeros if not given.
         terminated, truncated: how each trajectory ended, ``(n_trajectories,)``; a fragment whose episode goes on has
             neither.
@@ -202,6 +202,11 @@ class Batch:
             terminated=np.array([t.terminated for t in trajectories]),
             truncated=np.array([t.truncated for t in trajectories]),
         )
+
+    @property
+    def places(self) -> NDArray[Any]:
+        """What λ̂ is over, ``(n_steps, ...)``: the states, or the observations where there are none."""
+        return self.observations if self.states is None else self.states
 
     @property
     def n_episodes(self) -> float:

@@ -97,7 +97,8 @@ class PGP:
         # What is suggested suits the usual kind of policy, not the other one.
         is_usual = table == is_table(*spaces, kind="auto")
         suggestions = self._tracker.suggestions if is_usual else {}
-        self.hyperparameters = complete(settings, suggestions, is_table=table)
+        usual = {} if table else {"return_discount": self._tracker.return_discount}
+        self.hyperparameters = complete(settings, usual | dict(suggestions), is_table=table)
         chosen = self.hyperparameters
         try:
             device = device_named(settings.device)

@@ -39,11 +39,12 @@ class PGPSettings:
     """T_in, batches until that center moves to where θ is. Usual: 50."""
     averaging: float | None = None
     """Decay of the exponential average of iterates, in [0, 1). That average is the policy that predicts and is
-    evaluated; the last iterate collects the batches. Usual: 0, no average."""
+    evaluated; the last iterate collects the batches. Usual: 0.9 for networks, whose iterates swing; 0 for a table."""
     projection_radius: float | None = None
     """R of the projection of θ onto [-R, R] after each step; tables only. Usual: none, inf."""
     return_discount: float | None = None
-    """γ of the returns. Usual: that of the occupancy, which makes the gradient exactly the paper's."""
+    """γ of the returns. Usual: that of the occupancy, which makes the gradient exactly the paper's; for networks 0.99
+    where the occupancy's is 1."""
     baseline: Baseline | None = None
     """What is subtracted from returns: nothing (Algorithm 1; usual for a table), the batch's mean at the same time
     step, or a critic (usual for networks)."""
@@ -123,7 +124,7 @@ class Hyperparameters:
     damping: float = 0.01
     proximal_weight: float = 0.0
     inner_iterations: int = 50
-    averaging: float = 0.0
+    averaging: float = 0.9
     projection_radius: float = math.inf
     return_discount: float | None = None
     baseline: Baseline = "critic"
@@ -143,6 +144,7 @@ class Hyperparameters:
 _USUAL_FOR_TABLES: dict[str, Any] = {
     "learning_rate": 0.01,
     "optimizer": "sgd",
+    "averaging": 0.0,
     "baseline": "none",
     "normalize_advantages": False,
     "normalize_observations": False,

@@ -157,7 +157,8 @@ class NaturalGradient(torch.optim.Optimizer):
 def estimated_visits(tracker: Tracker, policy: TabularSoftmax) -> FloatArray | None:
     """The state marginal of the wrappers' λ̂, ``(n_states,)``; ``None`` where they have none over these states."""
     n_states, n_actions = policy.theta.shape
-    if not tracker.estimator.is_fitted or tracker.estimator.table_shape() != (n_states, n_actions):
+    estimator = tracker.estimator
+    if not (estimator.is_fitted and tracker.is_over_observations and estimator.table_shape() == (n_states, n_actions)):
         return None
     measure = tracker.estimator.measure()
     if measure.points.cells is None:

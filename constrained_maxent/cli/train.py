@@ -49,7 +49,7 @@ class Train:
     """No progress bar."""
 
     GROUPS: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "environment": ("env_kwargs", "state", "periodic"),
+        "environment": ("env_kwargs", "state", "cells", "periodic"),
         "batch and estimate": (*("episodes_per_batch", "steps_per_batch", "pairing", "discount", "scale", "memory"),),
         "problem": ("objective", "constraint", "cost", "penalty"),
         "agent": (

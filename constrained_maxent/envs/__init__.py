@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from constrained_maxent.envs.mujoco_model import MujocoStates
     from constrained_maxent.envs.mujoco_vector import MujocoVectorEnv
     from constrained_maxent.envs.point_mass import PointMass, PointMassVector
+    from constrained_maxent.envs.walkers import (
+        SafeAnt,
+        SafeAntVector,
+        SafeHalfCheetah,
+        SafeHalfCheetahVector,
+        SafeHumanoid,
+        SafeHumanoidVector,
+    )
 
 __getattr__, __dir__ = lazy(
     __name__,
@@ -26,6 +34,14 @@ __getattr__, __dir__ = lazy(
     mujoco_model=["MujocoStates"],
     mujoco_vector=["MujocoVectorEnv"],
     point_mass=["PointMass", "PointMassVector"],
+    walkers=[
+        "SafeAnt",
+        "SafeAntVector",
+        "SafeHalfCheetah",
+        "SafeHalfCheetahVector",
+        "SafeHumanoid",
+        "SafeHumanoidVector",
+    ],
 )
 
 __all__ = [
@@ -34,20 +50,32 @@ __all__ = [
     "MujocoVectorEnv",
     "PointMass",
     "PointMassVector",
+    "SafeAnt",
+    "SafeAntVector",
     "SafeCartpole",
     "SafeCartpoleVector",
     "SafeFrozenLake",
     "SafeFrozenLakeVector",
+    "SafeHalfCheetah",
+    "SafeHalfCheetahVector",
+    "SafeHumanoid",
+    "SafeHumanoidVector",
 ]
 
 _ENTRY_POINTS = {
     "SafeFrozenLake-v0": ("envs.frozen_lake:SafeFrozenLake", "envs.frozen_lake_vector:SafeFrozenLakeVector"),
     "SafeCartpole-v0": ("envs.cartpole:SafeCartpole", "envs.cartpole:SafeCartpoleVector"),
     "PointMass-v0": ("envs.point_mass:PointMass", "envs.point_mass:PointMassVector"),
+    "SafeHalfCheetah-v0": ("envs.walkers:SafeHalfCheetah", "envs.walkers:SafeHalfCheetahVector"),
+    "SafeAnt-v0": ("envs.walkers:SafeAnt", "envs.walkers:SafeAntVector"),
+    "SafeHumanoid-v0": ("envs.walkers:SafeHumanoid", "envs.walkers:SafeHumanoidVector"),
     # The stacks live above the environments; entry points as strings keep imports pointing one way.
     "FrozenLake-PGP-v0": ("tasks:make_frozen_lake", "tasks:make_frozen_lake_vector"),
     "SafeCartpole-PGP-v0": ("tasks:make_cartpole", "tasks:make_cartpole_vector"),
     "PointMass-PGP-v0": ("tasks:make_point_mass", "tasks:make_point_mass_vector"),
+    "SafeHalfCheetah-PGP-v0": ("tasks:make_half_cheetah", "tasks:make_half_cheetah_vector"),
+    "SafeAnt-PGP-v0": ("tasks:make_ant", "tasks:make_ant_vector"),
+    "SafeHumanoid-PGP-v0": ("tasks:make_humanoid", "tasks:make_humanoid_vector"),
 }
 """Ids to what makes the scalar and the vector environment, within this package."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -17,7 +17,6 @@ from constrained_maxent.envs.mujoco_model import (
     CostFunction,
     MujocoStates,
     StartFunction,
-    StateFunction,
     checked_controls,
     control_space,
     given_state,
@@ -78,7 +77,7 @@ class DmControlEnv(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
         observation_space: gym.spaces.Box,
         start: StartFunction,
         cost: CostFunction,
-        state: StateFunction,
+        state: Callable[[MujocoStates], FloatArray],
         time_limit: float | None,
         frame_skip: int = 1,
         render_mode: str | None = None,

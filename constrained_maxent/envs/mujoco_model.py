@@ -63,8 +63,8 @@ CostFunction = Callable[[MujocoStates, FloatArray], "ArrayLike | Mapping[str, Ar
 """Costs ``(n,)`` of ``n`` states and the controls ``(n, nu)`` chosen there; or several entries of info by name."""
 RewardFunction = Callable[[MujocoStates, FloatArray, MujocoStates], ArrayLike]
 """Rewards ``(n,)`` of states, controls and next states."""
-StateFunction = Callable[[MujocoStates], ArrayLike]
-"""Physical states ``(n, dimensions)``, over which a density can be fitted."""
+StateFunction = Callable[[MujocoStates], "ArrayLike | Mapping[str, ArrayLike]"]
+"""Physical states ``(n, dimensions)``, over which a density can be fitted; or several entries of info by name."""
 TerminationFunction = Callable[[MujocoStates], ArrayLike]
 """Whether entering each of ``n`` states ends the episode, bool ``(n,)``."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
@@ -58,7 +58,8 @@ class MujocoVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
         reward: rewards of transitions; ``None`` means 0.
         cost: costs of states and controls, or a mapping with the key ``"cost"`` and what else shall stand in ``infos``
             beside it; ``None`` means that no cost is reported.
-        state: physical states; ``None`` means positions and velocities.
+        state: physical states, or a mapping with the key ``"state"`` and what else of the same states shall stand in
+            ``infos`` beside it; ``None`` means positions and velocities.
         terminated: which states end an episode; ``None`` means none.
         time_limit: after which an episode is truncated [s], or ``None``.
         frame_skip: steps of the model for which each action is held.
@@ -136,6 +137,71 @@ class MujocoVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
         self._last_step = np.full(n, np.iinfo(np.int64).max if self.horizon is None else self.horizon)
         self._ended = np.zeros(n, dtype=np.bool_)
 
+    @staticmethod
+    def from_gymnasium(
+        env_id: str,
+        num_envs: int = 1,
+        *,
+        reward: RewardFunction | Literal["own"] | None = "own",
+        terminated: TerminationFunction | Literal["own"] | None = "own",
+        cost: CostFunction | None = None,
+        state: StateFunction | None = None,
+        staggered_starts: bool = False,
+        threads: int | None = None,
+        render_mode: str | None = None,
+        width: int = 480,
+        height: int = 360,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        **settings: Any,
+    ) -> MujocoVectorEnv:
+        """Vectorize one of Gymnasium's MuJoCo environments that is a function of positions and velocities.
+
+        Model, first states, observations, rewards, ends and time limit are the environment's own. MuJoCo simulates all
+        copies at once, then the environment's Python is run for each copy, on positions and velocities alone. What asks
+        for more is refused: forces of contacts, and also places of bodies, which Gymnasium reads as they were a
+        sub-step before. Steps start MuJoCo's solver cold, so that they differ from Gymnasium's by its tolerance. Of
+        what Gymnasium reports in ``info``, nothing is.
+
+        Args:
+            env_id: id of an environment that is a ``gymnasium.envs.mujoco.MujocoEnv``, of Gymnasium or your own.
+            num_envs: number of copies.
+            reward, terminated: functions of states, or ``None``, in the place of the environment's own: for one whose
+                ``step`` asks for more. Give both or neither.
+            cost, state, staggered_starts, threads, render_mode, width, height, autoreset_mode: as in the class.
+            settings: of ``gymnasium.make``, such as ``max_episode_steps``, ``frame_skip`` or ``reset_noise_scale``.
+
+        Raises:
+            InvalidSetting: the environment is none that can be stepped so; the message says why.
+
+        >>> env = MujocoVectorEnv.from_gymnasium("HalfCheetah-v5", 2)
+        >>> env.horizon, env.reset(seed=0)[0].shape
+        (1000, (2, 17))
+        """
+        from constrained_maxent.envs.gymnasium_task import GymnasiumTask  # it needs what Gymnasium draws with
+
+        if (own := reward == "own") != (terminated == "own"):
+            raise InvalidSetting("Give both reward= and terminated=, None for none, or neither.")
+        task = GymnasiumTask(env_id, settings, asks_step=own)
+        return MujocoVectorEnv(
+            task.env.model,
+            num_envs,
+            observation=task.observation,
+            observation_space=task.env.observation_space,
+            start=task.start,
+            reward=task.reward if reward == "own" else reward,
+            cost=cost,
+            state=state,
+            terminated=task.terminated if terminated == "own" else terminated,
+            time_limit=task.time_limit,
+            frame_skip=task.env.frame_skip,
+            staggered_starts=staggered_starts,
+            threads=threads,
+            render_mode=render_mode,
+            width=width,
+            height=height,
+            autoreset_mode=autoreset_mode,
+        )
+
     @property
     def model(self) -> Any:
         """The ``mujoco.MjModel`` of all copies. Change it before the first step only."""
@@ -183,9 +249,9 @@ class MujocoVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
         if self._staggered_starts and self.horizon is not None and (options is None or "reset_mask" not in options):
             self._last_step -= np.arange(self.num_envs) * self.horizon // self.num_envs
         self._started = True
-        observations, state = self._observe(self._simulation.states())
+        observations, reached = self._observe(self._simulation.states())
         require_finite("The observations", observations)
-        return observations, _entries({"state": state}, mask)
+        return observations, _entries(reached, mask)
 
     def step(
         self, actions: ArrayLike
@@ -223,7 +289,7 @@ class MujocoVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
             after = simulation.states()
         ended = self._ended = terminated | truncated
 
-        observations, state = self._observe(after)
+        observations, reached = self._observe(after)
         every = np.ones(n, dtype=np.bool_)
         if self.autoreset_mode is AutoresetMode.SAME_STEP and ended.any():
             copies, final_obs = np.flatnonzero(ended), np.full(n, None, dtype=object)
@@ -232,14 +298,16 @@ class MujocoVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
             infos = {
                 "final_obs": final_obs,
                 "_final_obs": ended.copy(),
-                "final_info": _entries(reports | {"state": state.copy()}, ended),
+                "final_info": _entries(reports | {name: rows.copy() for name, rows in reached.items()}, ended),
                 "_final_info": ended.copy(),
             }
             self._restart(ended)
-            observations[copies], state[copies] = self._observe(simulation.states(copies))
-            infos |= _entries(reports, ~ended) | _entries({"state": state}, every)
+            observations[copies], first = self._observe(simulation.states(copies))
+            for name, rows in first.items():
+                reached[name][copies] = rows
+            infos |= _entries(reports, ~ended) | _entries(reached, every)
         else:
-            infos = _entries(reports, ~resetting) | _entries({"state": state}, every)
+            infos = _entries(reports, ~resetting) | _entries(reached, every)
         return observations, rewards, terminated, truncated, infos
 
     def render(self) -> tuple[NDArray[np.uint8], ...] | None:
@@ -261,8 +329,8 @@ class MujocoVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
             self._painter.close()
             self._simulation.close()
 
-    def _observe(self, states: MujocoStates) -> tuple[NDArray[Any], FloatArray]:
-        """Copies of the observations, of the space's dtype, and of the physical states, float64."""
+    def _observe(self, states: MujocoStates) -> tuple[NDArray[Any], dict[str, FloatArray]]:
+        """Copies of the observations, of the space's dtype, and of the physical states by their names, float64."""
         space, n = self.single_observation_space, len(states.time)
         observations = np.array(self._observation(states), dtype=space.dtype)
         if observations.shape != (n, *(space.shape or ())):
@@ -270,10 +338,16 @@ class MujocoVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
                 f"observation(states) must be of shape {(n, *(space.shape or ()))}, one row for each state and as "
                 f"observation_space says; not {observations.shape}."
             )
-        state = np.array(self._state(states), dtype=np.float64)
-        if state.ndim != 2 or len(state) != n:
-            raise InvalidData(f"state(states) must be of shape ({n}, dimensions), not {state.shape}.")
-        return observations, state
+        reached = self._state(states)
+        if not isinstance(reached, Mapping):
+            reached = {"state": reached}
+        elif "state" not in reached:
+            raise InvalidData(f"state(states) must have the key 'state'; has {list(reached)}.")
+        rows = {name: np.array(values, dtype=np.float64) for name, values in reached.items()}
+        for name, values in rows.items():
+            if values.ndim != 2 or len(values) != n:
+                raise InvalidData(f"{name}(states) must be of shape ({n}, dimensions), not {values.shape}.")
+        return observations, rows
 
     def _costs(self, states: MujocoStates, controls: FloatArray) -> dict[str, NDArray[Any]]:
         """Entries of infos, float64 ``(n,)`` each: ``cost``, and what is reported beside it."""

@@ -70,12 +70,18 @@ class ExactProblem:
 
         Raises:
             InvalidMDP: the environment does not publish them.
-            UnknownProcess: what is stepped need not be what is published: see ``TabularMDP.from_env``; or a time limit
+            UnknownProcess: what is stepped need not be what is published: see ``TabularMDP.from_env``; or λ̂ is not over
+                the observations; or a time limit
                 above ``TrackOccupancy`` ends episodes before its horizon, or numbers of states or actions disagree.
             MissingCost: a cost is reported step by step only, so its table is unknown; or a wrapper changes the reward.
             MissingTracker: no ``TrackOccupancy`` in the stack.
         """
         tracker = find_tracker(env)
+        if not tracker.is_over_observations:
+            raise UnknownProcess(
+                "λ̂ is over what state= makes of the observations, and the published dynamics are of the observations: "
+                "exact values need a TrackOccupancy without state=."
+            )
         weighting = tracker.weighting
         mdp = TabularMDP.from_env(env, discount=weighting.discount, horizon=weighting.horizon)
         if mdp.elements is None:

@@ -27,7 +27,6 @@ from constrained_maxent.seeds import EVALUATION, derived_reset_seed
 from constrained_maxent.spaces import Environment, require_own_spaces, single_spaces
 from constrained_maxent.tracker import NEW_BATCH, Tracker, find_tracker
 from constrained_maxent.types import Batch, FloatArray, Trajectory, check_count, check_seed
-from constrained_maxent.wrappers.layers import STATE_SPACE
 
 
 @dataclass(frozen=True)
@@ -140,19 +139,17 @@ def evaluate_rollouts(
     n_episodes, seed = check_count("n_episodes", n_episodes), check_seed("seed", seed)
     tracker = find_tracker(env)
     batch = Batch.from_trajectories(_whole_episodes(env, tracker, agent, n_episodes, seed))
-    observation_space, action_space = single_spaces(env)
-    state_space = observation_space if batch.states is None else STATE_SPACE
     # Memory and buffer would mix in the occupancy of training.
-    estimator = tracker.estimator.fresh().bind(state_space, action_space).fit(batch)
+    estimator = tracker.fresh_estimator().fit(batch)
     measure, points = estimator.measure(), estimator.points_of(batch)
     problem = tracker.problem.resolved(measure, tracker.estimator.periodic)
     states = None
-    if isinstance(state_space, gym.spaces.Box):
+    if estimator.table_shape() is None:
         if measures is None:
             measures = measures_of(env, batch)
         states = evaluate_states(batch, measures, periodic=tracker.estimator.periodic, seed=seed)
     elif measures is not None:
-        raise InvalidSetting(f"measures= are those of continuous states; observations here are {observation_space}.")
+        raise InvalidSetting("measures= are those of continuous states; here they are cells.")
     objective = problem.objective
     contradiction = _contradiction(env, agent, batch)
     if contradiction is not None:

@@ -137,11 +137,20 @@ POINT_MASS = StateMeasures(
 )
 """For :class:`~constrained_maxent.envs.PointMass`, states [x, y, ẋ, ẏ]."""
 
+_IN_THE_PLANE, _IN_SPACE = (2,), (3, 5)
+"""The angles of a torso that are periodic: its pitch in the plane, else yaw and roll."""
+
 STATE_MEASURES: dict[str, StateMeasures] = {
     "SafeCartpole-v0": CARTPOLE,
     "SafeCartpole-PGP-v0": CARTPOLE,
     "PointMass-v0": POINT_MASS,
     "PointMass-PGP-v0": POINT_MASS,
+    "SafeHalfCheetah-v0": StateMeasures(periodic=_IN_THE_PLANE),
+    "SafeHalfCheetah-PGP-v0": StateMeasures(units=("m", "m", "rad"), periodic=_IN_THE_PLANE),
+    "SafeAnt-v0": StateMeasures(periodic=_IN_SPACE),
+    "SafeAnt-PGP-v0": StateMeasures(units=("m", "m", "m", "rad", "rad", "rad"), periodic=_IN_SPACE),
+    "SafeHumanoid-v0": StateMeasures(periodic=_IN_SPACE),
+    "SafeHumanoid-PGP-v0": StateMeasures(units=("m", "m", "m", "rad", "rad", "rad"), periodic=_IN_SPACE),
 }
 """By environment id, for states as ``info["state"]`` has them. Add those of your own environments."""
 
@@ -155,5 +164,5 @@ def measures_of(env: Environment, batch: Batch | None = None) -> StateMeasures:
 
 def _states_of(batch: Batch) -> NDArray[Any]:
     """States, or observations where a batch has none, ``(n_steps, n_coordinates)``."""
-    rows = batch.observations if batch.states is None else batch.states
+    rows = batch.places
     return rows.reshape(batch.n_steps, -1)

@@ -181,13 +181,13 @@ class ContinuousEstimator(OccupancyEstimator):
         self.require_bound()
         n_fits = self._n_fits + 1 if self.is_fitted else 0
         known = memory_at(self.memory, progress) if n_fits else 0.0
-        states = flat(batch.observations if batch.states is None else batch.states)
+        states = flat(batch.places)
         _require_squares(states)
         if not self.is_fitted:
             self._check_states(states.shape[1])
         columns: dict[str, NDArray[Any]] = {"states": states, "actions": batch.actions}
         # Functionals may ask for observations, densities do not.
-        if batch.states is not None:
+        if batch.states is not None and batch.observations.size:
             columns["observations"] = batch.observations
         if batch.log_probs is not None:
             columns["log_probs"] = batch.log_probs

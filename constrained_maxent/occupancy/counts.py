@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedSpace
 from constrained_maxent.occupancy.base import OccupancyEstimator, check_memory, memory_at, require_keys
 from constrained_maxent.schedules import Schedule
-from constrained_maxent.spaces import FiniteSpace
+from constrained_maxent.spaces import FiniteSpace, is_finite
 from constrained_maxent.types import Batch, FloatArray, IntArray, Measure, Points, is_number, require_finite
 
 DENSE_CELLS = 1_000_000
@@ -24,7 +24,9 @@ _NEGLIGIBLE = 1e-12
 class Counts(OccupancyEstimator):
     r"""Counts of (s, a), each step weighted by w_t: :math:`\hat\lambda = \frac1B\sum_b\sum_t w_t\,\delta_{s_t,a_t}`.
 
-    For ``Discrete``, ``MultiDiscrete``, ``MultiBinary`` and ``Tuple`` of them, as observation and as action. Above
+    For ``Discrete``, ``MultiDiscrete``, ``MultiBinary``, and ``Tuple`` and ``Dict`` of them, as state and as action.
+    Actions that cannot be counted, as those of a ``Box``, are left out: λ̂ is then one of states alone, a table with one
+    column. Above
     ``DENSE_CELLS`` state-action pairs only visited cells are stored, and a remembered cell is dropped once it has faded
     below 1e-12 of the largest.
 
@@ -62,7 +64,8 @@ class Counts(OccupancyEstimator):
 
     def bind(self, observation_space: gym.Space[Any], action_space: gym.Space[Any]) -> Self:
         self.states = FiniteSpace(observation_space)
-        self.actions = FiniteSpace(action_space)
+        self._counts_actions = is_finite(action_space)
+        self.actions = FiniteSpace(action_space if self._counts_actions else gym.spaces.Discrete(1))
         self.n_cells = self.states.n * self.actions.n
         if self.n_cells > 2**62:
             raise UnsupportedSpace(f"{self.n_cells:.3g} state-action pairs are more than can be numbered.")
@@ -88,14 +91,16 @@ class Counts(OccupancyEstimator):
         return self.states.n, self.actions.n
 
     def cell(self, observation: Any, action: Any) -> int:
-        return self.states.encode_one(observation) * self.actions.n + self.actions.encode_one(action)
+        number = self.states.encode_one(observation)
+        return number * self.actions.n + self.actions.encode_one(action) if self._counts_actions else number
 
     def encode(self, observations: NDArray[Any], actions: NDArray[Any]) -> IntArray:
         self.require_bound()
-        return self.states.encode(observations) * self.actions.n + self.actions.encode(actions)
+        numbers = self.states.encode(observations)
+        return numbers * self.actions.n + self.actions.encode(actions) if self._counts_actions else numbers
 
     def fit(self, batch: Batch, *, progress: float = 0.0) -> Self:
-        cells = self.encode(batch.observations, batch.actions)
+        cells = self.encode(batch.places, batch.actions)
         weights = batch.weights / batch.n_episodes
         memory = memory_at(self.memory, progress) if self.is_fitted else 0.0
         if self.is_dense:
@@ -142,7 +147,7 @@ class Counts(OccupancyEstimator):
         states: NDArray[Any] | None = None,
         log_probs: FloatArray | None = None,
     ) -> Points:
-        return self.points_at(self.encode(observations, actions), costs)
+        return self.points_at(self.encode(observations if states is None else states, actions), costs)
 
     def points_at(self, cells: IntArray, costs: Mapping[str, FloatArray] | None = None) -> Points:
         """λ̂ at cells given by number, ``(n,)``."""
@@ -155,7 +160,13 @@ class Counts(OccupancyEstimator):
             visited, inverse = np.unique(self._cells // n_actions, return_inverse=True)
             sums = np.bincount(inverse, self._values, len(visited)).astype(np.float64)
             density, states = _at(self._cells, self._values, cells), _at(visited, sums, cells // n_actions)
-        return Points(density=density, state_density=states, cells=cells, costs=dict(costs or {}))
+        return Points(
+            density=density,
+            state_density=states,
+            cells=cells,
+            costs=dict(costs or {}),
+            is_over_actions=self._counts_actions,
+        )
 
     def measure(self) -> Measure:
         self.require_fit()

@@ -12,7 +12,7 @@ from gymnasium.vector.utils import batch_space, iterate
 
 from constrained_maxent.errors import InvalidMDP, UnknownProcess, UnsupportedSpace
 from constrained_maxent.occupancy.horizon import find_horizon
-from constrained_maxent.spaces import Environment, FiniteSpace, from_row, from_rows, single_spaces
+from constrained_maxent.spaces import Environment, FiniteSpace, from_row, from_rows, is_finite, single_spaces
 
 _KEEP_PROCESS = {
     "gymnasium.wrappers": frozenset(
@@ -85,7 +85,7 @@ def published(env: Environment) -> Published:
     stacks = [(layers, bare)]
     if isinstance(bare, gym.vector.SyncVectorEnv) and type(bare).__module__.startswith("gymnasium."):
         stacks = [(layers + inner, source) for inner, source in map(_unwrap, bare.envs)]
-    elif isinstance(bare, gym.vector.AsyncVectorEnv) and _is_finite(bare.single_observation_space):
+    elif isinstance(bare, gym.vector.AsyncVectorEnv) and is_finite(bare.single_observation_space):
         raise UnknownProcess("The sub-environments live in other processes, where their dynamics are not read.")
     copies = tuple(source for _, source in stacks)
     for source in copies:
@@ -107,7 +107,7 @@ def publishes(env: Environment) -> bool:
     """Whether dynamics are published at all, of whatever process."""
     bare = first_copy(env)
     if isinstance(bare, gym.vector.AsyncVectorEnv):
-        return _is_finite(bare.single_observation_space)
+        return is_finite(bare.single_observation_space)
     return hasattr(bare, "P")
 
 
@@ -195,11 +195,3 @@ def _elements(env: Any, source: Any) -> tuple[Elements, Elements] | None:
     except (UnsupportedSpace, AttributeError, TypeError, ValueError):  # of P: reading it says what is wrong
         pass
     return None
-
-
-def _is_finite(space: gym.Space[Any]) -> bool:
-    try:
-        FiniteSpace(space)
-    except UnsupportedSpace:
-        return False
-    return True

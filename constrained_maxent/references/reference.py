@@ -23,8 +23,7 @@ from constrained_maxent.references.gaussian_network import GaussianNetwork, clon
 from constrained_maxent.references.policies import CallablePolicy, ReferencePolicy, policy_of
 from constrained_maxent.references.rollouts import RolloutSettings, check_scalar, roll_out
 from constrained_maxent.types import Batch, FloatArray, Points, Trajectory
-from constrained_maxent.wrappers.layers import STATE_SPACE
-from constrained_maxent.wrappers.observed import StateSource
+from constrained_maxent.wrappers.states import STATE_SPACE, StateSource
 
 _COMPARABLE = 10
 """Training episodes that tell what an expert earns."""
@@ -266,8 +265,7 @@ class Reference:
 
         Args:
             policy, env, n_episodes: what to roll out.
-            state: what the density is over, as in ``TrackOccupancy``: a key of ``info``, a function of the observation,
-                or the observation.
+            state: what the density is over, as in ``TrackOccupancy``.
             periodic: coordinates of the state that are angles.
             n_components: of the mixture.
             discount, scale, horizon: of the occupancy that will be compared; by default the environment's horizon.

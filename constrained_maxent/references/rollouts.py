@@ -15,7 +15,7 @@ from constrained_maxent.seeds import REFERENCE, derived_seed
 from constrained_maxent.spaces import as_row
 from constrained_maxent.types import Batch, FloatArray, Trajectory, check_count, check_seed
 from constrained_maxent.wrappers.layers import VOID
-from constrained_maxent.wrappers.observed import StateSource, state_of
+from constrained_maxent.wrappers.states import StateReader, StateSource
 
 _MOST_VOID = 10
 """Episodes that may end in a physics error, for each one that is asked for."""
@@ -52,8 +52,8 @@ def roll_out(
 ) -> Rollouts:
     """Roll out whole episodes; those that end in a physics error are void and repeated.
 
-    What ``state`` names are the batch's states: a key of ``info``, a function of one observation, or the observation.
-    The seed is that of environment and actions.
+    What ``state`` names are the batch's states, see ``TrackOccupancy``; by default the observations. The seed is that
+    of environment and actions.
 
     Raises:
         InvalidSetting: not a scalar environment, or no episodes.
@@ -61,13 +61,14 @@ def roll_out(
     """
     check_scalar(env)
     n_episodes, seed = check_count("n_episodes", n_episodes), check_seed("seed", seed)
+    reader = None if state is None else StateReader(state, env.observation_space)
     rng = np.random.default_rng(seed)
     trajectories: list[Trajectory] = []
     returns: list[float] = []
     # Not the seed itself: environment and policy would draw the same numbers.
     first = derived_seed(seed, 0, REFERENCE)
     for episode in range(_MOST_VOID * n_episodes):
-        trajectory, earned = _episode(policy, env, rng, weighting, state, seed=first if episode == 0 else None)
+        trajectory, earned = _episode(policy, env, rng, weighting, reader, seed=first if episode == 0 else None)
         if trajectory is not None:
             trajectories.append(trajectory)
             returns.append(earned)
@@ -89,7 +90,7 @@ def _episode(
     env: gym.Env[Any, Any],
     rng: np.random.Generator,
     weighting: Weighting,
-    source: StateSource | None,
+    reader: StateReader | None,
     *,
     seed: int | None,
 ) -> tuple[Trajectory | None, float]:
@@ -98,7 +99,7 @@ def _episode(
     terminated = truncated = False
     while not (terminated or truncated):
         row = np.asarray(as_row(env.observation_space, observation))
-        states.append(row.reshape(-1) if source is None else state_of(source, observation, info))
+        states.append(row.reshape(-1) if reader is None else reader.one(observation, info))
         action = policy.act(row[None], rng)[0]
         observations.append(row)
         actions.append(as_row(env.action_space, action))

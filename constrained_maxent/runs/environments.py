@@ -1,23 +1,17 @@
-"""Makes the environment of a run from its id and settings, and finds out which coordinates of it are the state."""
+"""Makes the environment of a run from its id and settings."""
 
 from __future__ import annotations
 
 import difflib
-import importlib
 import inspect
-import itertools
 import json
-import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
-from operator import attrgetter
-from types import ModuleType
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import DependencyNotInstalled
 
@@ -28,34 +22,28 @@ from constrained_maxent.errors import (
     DuplicateName,
     InvalidSetting,
     MissingTracker,
-    RedundantObservation,
 )
-from constrained_maxent.evaluation.state_measures import STATE_MEASURES
 from constrained_maxent.functionals import Entropy, Functional, LinearCost
 from constrained_maxent.functionals.config import functional_from_config
-from constrained_maxent.occupancy import Counts, GaussianMixture, OccupancyEstimator
 from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.penalties import AdaptiveLagrangian, Quadratic
 from constrained_maxent.problem import Constraint
+from constrained_maxent.runs.coordinates import Coordinates
+from constrained_maxent.runs.imports import import_module, imported
 from constrained_maxent.runs.settings import TrainSettings, json_object
+from constrained_maxent.runs.states import VectorEnv, given_state, is_counted, over_cells, over_density
 from constrained_maxent.spaces import Environment
 from constrained_maxent.tasks import PRESETS
 from constrained_maxent.tracker import find_tracker
-from constrained_maxent.types import FloatArray
 from constrained_maxent.wrappers import constrain
 from constrained_maxent.wrappers.float_info import FloatInfo
 
-VectorEnv = gym.vector.VectorEnv[Any, Any, Any]
-
 TRACKING = ("pairing", "episodes_per_batch", "steps_per_batch", "discount", "scale")
 TERMS = ("preset", "beta", "limit", "memory")
-BARE = ("objective", "constraint", "cost", "state", "periodic")
+BARE = ("objective", "constraint", "cost", "state", "cells", "periodic")
 """What only an environment without wrappers of its own is asked."""
 
-_STEPS = 8192  # of a batch where observations are continuous
 _PROBED = 16  # steps by which a bare environment is looked at
-_MOST_COORDINATES = 64  # more would fill full covariances with more numbers than a batch has steps
-_ON_CIRCLE = 1e-5  # greatest error of cos² + sin² = 1 in float32
 
 
 def completed(env_id: str, settings: TrainSettings) -> TrainSettings:
@@ -75,8 +63,8 @@ def make_environment(env_id: str, settings: TrainSettings) -> VectorEnv:
     The objective is the entropy, or the functional that ``settings.objective`` names; the constraints are the cost that
     the environment reports, and the functional that ``settings.constraint`` names, under its own name.
 
-    Finite observations are counted. Of those in a ``Box``, λ̂ is a mixture over the state: ``info["state"]`` where the
-    environment reports it, else the observation, or what ``settings.state`` takes of it.
+    Finite observations are counted. Of others λ̂ is a mixture over the state: ``info["state"]`` where the environment
+    reports it, else the observation; or over what ``settings.state`` takes of it, which ``settings.cells`` has counted.
 
     Raises:
         InvalidSetting: unknown id, or arguments that the environment does not take.
@@ -137,25 +125,15 @@ def find_spec(env_id: str) -> EnvSpec:
     if name.startswith(f"{dm_control.NAMESPACE}/"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it looks for a window system, and warns where there is none
-            _import("shimmy", f"Shimmy, which registers {name},")
+            import_module("shimmy", f"Shimmy, which registers {name},")
     try:
         if module:
-            _import(module, f"{module!r}, which should register {name},")
+            import_module(module, f"{module!r}, which should register {name},")
         return gym.spec(name)
     except gym.error.Error as error:
         similar = difflib.get_close_matches(name, gym.registry, n=3)
         hint = f"Did you mean {', '.join(similar)}?" if similar else "gymnasium.pprint_registry() lists all."
         raise InvalidSetting(f"There is no environment {env_id!r}. {hint}") from error
-
-
-def _import(module: str, subject: str) -> ModuleType:
-    try:
-        return importlib.import_module(module)
-    except (ImportError, TypeError, ValueError) as error:  # a module that is missing, or no name of one
-        raise InvalidSetting(
-            f"{subject} cannot be imported: {error}. Modules in a folder that is not installed are found by "
-            "PYTHONPATH=folder."
-        ) from error
 
 
 def _make(env_id: str, settings: TrainSettings, **stack: Any) -> VectorEnv:
@@ -215,13 +193,15 @@ def _wrap(bare: VectorEnv, settings: TrainSettings, tracking: dict[str, Any]) ->
             "Episodes of this environment have no last step, which --discount 1 needs: give one below 1, or a time "
             "limit by --env-kwargs."
         )
-    # Counts tell which spaces they cannot count before the environment is stepped.
-    counted = None if isinstance(bare.single_observation_space, gym.spaces.Box) else _over_cells(bare, settings)
+    # What cannot be counted is told before the environment is stepped.
+    source = given_state(settings, bare.single_observation_space)
+    counted = is_counted(settings, source, bare.single_observation_space)
+    chosen = over_cells(bare, settings, source) if counted else {}
     bare.reset(seed=0)
     bare.action_space.seed(0)
     steps = [bare.step(bare.action_space.sample()) for _ in range(_PROBED)]
     infos = steps[0][4]
-    objective = _objective(settings.objective, of_cells=counted is None)
+    objective = _objective(settings.objective, of_cells=not counted)
     penalty = settings.chosen_penalty() or (AdaptiveLagrangian() if settings.beta is None else Quadratic(settings.beta))
     constraints = {}
     if (key := _cost_key(infos, settings)) is not None:
@@ -233,12 +213,11 @@ def _wrap(bare: VectorEnv, settings: TrainSettings, tracking: dict[str, Any]) ->
                 f"constraint={settings.constraint!r}: the environment's own cost has this name already."
             )
         constraints[name] = Constraint(find_functional("constraint", settings.constraint), penalty)
-    chosen = counted
-    if chosen is None:
+    if not counted:
         functionals = [objective or Entropy(), *(constraint.functional for constraint in constraints.values())]
         needs_density = any(functional.curvature != "affine" for functional in functionals)
         observations = [step[0] for step in steps]
-        chosen = _over_density(bare, settings, observations, infos, needs_density=needs_density)
+        chosen = over_density(bare, settings, source, observations, infos, needs_density=needs_density)
     wrapped: VectorEnv = constrain(bare, objective, constraints, **(chosen | tracking))
     return wrapped
 
@@ -262,14 +241,7 @@ def find_functional(option: str, path: str) -> Functional:
     Raises:
         InvalidSetting: no such module or name, or it is not, and does not make, a ``Functional``.
     """
-    module_name, _, name = path.partition(":")
-    if not module_name or not name:
-        raise InvalidSetting(f"{option}={path!r} must be module:Name, such as my_functionals:Coverage.")
-    module = _import(module_name, f"{option}={path!r}: {module_name!r}")
-    try:
-        found: Any = attrgetter(name)(module)
-    except AttributeError as error:
-        raise InvalidSetting(f"{option}={path!r}: {error}.") from error
+    found = imported(option, path, example="my_functionals:Coverage")
     if not isinstance(found, Functional) and callable(found):
         try:
             inspect.signature(found).bind()
@@ -282,67 +254,6 @@ def find_functional(option: str, path: str) -> Functional:
             "function without arguments that makes one."
         )
     return found
-
-
-def _over_cells(bare: VectorEnv, settings: TrainSettings) -> dict[str, Any]:
-    """Arguments of ``constrain`` for finite observations."""
-    if given := ", ".join(f"--{name}" for name in _given(settings, ("state", "periodic"))):
-        raise InvalidSetting(f"{given}: only observations in a Box have coordinates.")
-    estimator = Counts(memory=settings.memory or 0.0)
-    estimator.bind(bare.single_observation_space, bare.single_action_space)
-    if settings.steps_per_batch is not None:
-        return {"estimator": estimator}
-    if settings.episodes_per_batch is None and find_horizon(bare) is None:  # episodes may have no end
-        return {"estimator": estimator, "steps_per_batch": max(_STEPS, settings.num_envs or 1)}
-    return {"estimator": estimator, "episodes_per_batch": max(8, settings.num_envs or 1)}
-
-
-def _over_density(
-    bare: VectorEnv,
-    settings: TrainSettings,
-    observations: list[Any],
-    infos: Mapping[str, Any],
-    *,
-    needs_density: bool,
-) -> dict[str, Any]:
-    """Arguments of ``constrain`` for observations in a ``Box``."""
-    rows = np.concatenate([values.reshape(bare.num_envs, -1) for values in observations]).astype(np.float64)
-    n_coordinates = rows.shape[1]
-    source: str | Coordinates | None = None
-    angles = settings.periodic or ()
-    if settings.state is not None:
-        source = Coordinates(settings.state)
-        source.check(n_coordinates)
-    elif "state" in infos:
-        source = "state"
-        if settings.periodic is None and bare.spec is not None and bare.spec.id in STATE_MEASURES:
-            angles = tuple(STATE_MEASURES[bare.spec.id].periodic or ())
-    elif n_coordinates > _MOST_COORDINATES:
-        raise InvalidSetting(
-            f"The observation has {n_coordinates} coordinates, too many for a density of all: choose some by --state, "
-            "for example --state 0 2."
-        )
-    elif pairs := circles(rows):
-        source = without_redundancy(n_coordinates, pairs)
-        if needs_density:
-            listed = " and ".join(f"{i}, {j}" for i, j in pairs)
-            warnings.warn(
-                f"Coordinates {listed} of the observation look like cosine and sine of an angle, and such a pair has "
-                f"no density: the state is taken to be --state {' '.join(source.entries)}. Give --state to choose.",
-                RedundantObservation,
-                stacklevel=2,
-            )
-    if isinstance(source, Coordinates):
-        angles = tuple(sorted({*angles, *source.angles}))
-    estimator: OccupancyEstimator = GaussianMixture(
-        n_components=16, periodic=angles, memory=settings.memory or 0.0, buffer_size=2 * _STEPS
-    )
-    chosen: dict[str, Any] = {"estimator": estimator, "state": source, "suggestions": {"return_discount": 0.99}}
-    if settings.episodes_per_batch is None:
-        chosen["steps_per_batch"] = max(_STEPS, settings.num_envs or 1)
-    if find_horizon(bare) is not None:
-        chosen["discount"] = 1.0  # all states that are visited count alike
-    return chosen
 
 
 def _cost_key(info: Mapping[str, Any], settings: TrainSettings) -> str | None:
@@ -358,78 +269,3 @@ def _cost_key(info: Mapping[str, Any], settings: TrainSettings) -> str | None:
         f"This environment reports no info[{key!r}] (it reports: {reported}): name the key that carries the cost "
         "with --cost, or leave out --cost, --beta, --penalty and --limit to explore without a constraint."
     )
-
-
-@dataclass(frozen=True)
-class Coordinates:
-    """The state as coordinates of an observation; a function of one observation, such as ``TrackOccupancy`` takes.
-
-    Args:
-        entries: each the number of a coordinate, from 0, or ``"i:j"``: the angle whose cosine is coordinate i and whose
-            sine is j, in radians.
-
-    Raises:
-        InvalidSetting: no entries, or one that is neither.
-
-    >>> Coordinates(("0:1", "2"))(np.array([0.0, 1.0, -3.0])).round(4)
-    array([ 1.5708, -3.    ])
-    """
-
-    entries: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        if not self.entries:
-            raise InvalidSetting("state must have at least one coordinate.")
-        for entry in self.entries:
-            parts = entry.split(":")
-            if len(parts) > 2 or not all(part.isascii() and part.isdecimal() for part in parts):
-                raise InvalidSetting(
-                    f"state={' '.join(self.entries)}: {entry!r} must be the number of a coordinate of the observation, "
-                    "from 0, or cosine:sine, the numbers of two that belong to one angle, such as 0:1."
-                )
-
-    @property
-    def numbers(self) -> list[list[int]]:
-        """One or two coordinates of the observation for each of the state."""
-        return [[int(part) for part in entry.split(":")] for entry in self.entries]
-
-    @property
-    def angles(self) -> tuple[int, ...]:
-        """Which coordinates of the state are angles made of two."""
-        return tuple(i for i, parts in enumerate(self.numbers) if len(parts) == 2)
-
-    def check(self, n_coordinates: int) -> None:
-        """Raise ``InvalidSetting`` if an observation of so many coordinates lacks one."""
-        if max(itertools.chain(*self.numbers)) >= n_coordinates:
-            raise InvalidSetting(
-                f"state={' '.join(self.entries)}: the observation has only {n_coordinates} coordinates, from 0."
-            )
-
-    def __call__(self, observation: Any) -> FloatArray:
-        flat = np.asarray(observation, dtype=np.float64).reshape(-1)
-        return np.array([flat[i] if not j else math.atan2(flat[j[0]], flat[i]) for i, *j in self.numbers])
-
-
-def circles(observations: FloatArray) -> list[tuple[int, int]]:
-    """Pairs of coordinates on the unit circle in all ``(n, n_coordinates)``, as cosine and sine of one angle are.
-
-    Coordinates that never change are in no pair.
-    """
-    free = np.flatnonzero(np.ptp(observations, axis=0) > 0.0).tolist()
-    squares = observations**2
-    found: list[tuple[int, int]] = []
-    while free:
-        i = free.pop(0)
-        for j in free:
-            if np.abs(squares[:, i] + squares[:, j] - 1.0).max() <= _ON_CIRCLE:
-                found.append((i, j))
-                free.remove(j)
-                break
-    return found
-
-
-def without_redundancy(n_coordinates: int, pairs: Sequence[tuple[int, int]]) -> Coordinates:
-    """All coordinates, with an angle in the place of each pair."""
-    sine_of = dict(pairs)
-    left = (i for i in range(n_coordinates) if i not in sine_of.values())
-    return Coordinates(tuple(f"{i}:{sine_of[i]}" if i in sine_of else str(i) for i in left))

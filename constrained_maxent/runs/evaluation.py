@@ -8,8 +8,6 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import gymnasium as gym
-
 from constrained_maxent.errors import ContradictedDynamics, InvalidSetting
 from constrained_maxent.evaluation import (
     ExactEvaluation,
@@ -99,8 +97,8 @@ def evaluate(
         raise InvalidSetting(f"episodes={n_episodes!r} must be at least 1.")
     with closing(make_evaluation_environment(env_id, settings, EPISODES if n_episodes is None else n_episodes)) as env:
         if n_episodes is None:
-            is_box = isinstance(env.single_observation_space, gym.spaces.Box)
-            n_episodes = EPISODES if is_box else FINITE_EPISODES
+            is_finite = find_tracker(env).estimator.table_shape() is not None
+            n_episodes = FINITE_EPISODES if is_finite else EPISODES
         agent = load_agent(folder, env)
         problem, no_exact = exact_problem(env)
         rollouts = evaluate_rollouts(env, agent, n_episodes=n_episodes, seed=seed, measures=measures)

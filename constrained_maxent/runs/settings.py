@@ -59,8 +59,11 @@ class TrainSettings:
     """Key of info that carries the cost, for an environment without wrappers of its own; "cost" if it is there.
     "terminated" is 1 where the environment ends an episode by itself."""
     state: tuple[str, ...] | None = None
-    """What the density is over where observations of such an environment are a Box: numbers of coordinates, from 0;
-    0:1 is the angle with cosine 0 and sine 1. Default: info["state"] if it is there, or the whole observation."""
+    """What λ̂ is over in such an environment: numbers of coordinates of the flattened observation, from 0, where 0:1 is
+    the angle with cosine 0 and sine 1; or keys of a Dict observation; or one key of info; or module:function of one
+    observation. Default: the whole observation, or info["state"] if it is there and observations are not finite."""
+    cells: tuple[int, ...] | None = None
+    """Of a state that is a cell, whole numbers from 0: how many each of them can be, such as 12 8."""
     periodic: tuple[int, ...] | None = None
     """Coordinates of that state that are angles in radians."""
     env_kwargs: str = "{}"
@@ -90,7 +93,7 @@ class TrainSettings:
         for name in ("beta", "limit", "discount", "memory"):
             if (value := getattr(self, name)) is not None and not is_number(value):
                 raise InvalidSetting(f"{name}={value!r} must be a number.")
-        for name in ("state", "periodic"):
+        for name in ("state", "cells", "periodic"):
             if (value := getattr(self, name)) is not None:
                 # JSON has no tuples; equal settings must compare equal after a round trip.
                 object.__setattr__(self, name, tuple(value))

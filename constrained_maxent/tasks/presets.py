@@ -109,6 +109,11 @@ _CONTROL_PAPER: dict[str, Any] = _CONTROL | {
     },
 }
 
+# The entropy of where the torso is and how it is turned; a tenth of the steps may break each threshold.
+_WALKER_DEFAULT = Preset(
+    iterations=60, limit=0.1, over="state", penalty=AdaptiveLagrangian(3.0, 60.0), **_CONTROL_DEFAULT
+)
+
 # Batches of 400 steps, and an estimate that remembers more and more.
 _GRID: dict[str, Any] = {
     "num_envs": 16,
@@ -205,5 +210,8 @@ PRESETS: Mapping[str, Mapping[PresetName, Preset]] = {
         ),
         "paper": Preset(iterations=1000, limit=None, **_CONTROL_PAPER),
     },
+    "SafeHalfCheetah-PGP-v0": {"default": _WALKER_DEFAULT},
+    "SafeAnt-PGP-v0": {"default": _WALKER_DEFAULT},
+    "SafeHumanoid-PGP-v0": {"default": _WALKER_DEFAULT},
 }
 """By id and name."""

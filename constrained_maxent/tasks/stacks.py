@@ -25,18 +25,24 @@ Density = Callable[[Points], FloatArray]
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What tells the three tasks apart."""
+    """What tells the tasks apart."""
 
     env_id: str
     environment: str  # class of the scalar one in constrained_maxent.envs; the vector's ends with Vector
-    is_continuous: bool = True  # λ̂ is a density of info["state"]; else cells are counted
+    is_continuous: bool = True  # λ̂ is a density; else cells are counted
+    state: str = "state"  # the key of info that the density is over
     periodic: tuple[int, ...] = ()  # coordinates of that state that are angles
     imitates: bool = False  # its constraint is the distance to a reference; else it is the cost
+    is_walker: bool = False  # each of its costs has a name and is a constraint
 
 
 FROZEN_LAKE = Task(env_id="FrozenLake-PGP-v0", environment="SafeFrozenLake", is_continuous=False)
 CARTPOLE = Task(env_id="SafeCartpole-PGP-v0", environment="SafeCartpole", periodic=(2,))
 POINT_MASS = Task(env_id="PointMass-PGP-v0", environment="PointMass", imitates=True)
+HALF_CHEETAH, ANT, HUMANOID = (
+    Task(env_id=f"Safe{name}-PGP-v0", environment=f"Safe{name}", state="torso", periodic=periodic, is_walker=True)
+    for name, periodic in (("HalfCheetah", (2,)), ("Ant", (3, 5)), ("Humanoid", (3, 5)))
+)
 
 
 def make_frozen_lake(**settings: Any) -> Any:
@@ -84,6 +90,42 @@ def make_point_mass(**settings: Any) -> Any:
 def make_point_mass_vector(*, num_envs: int = 1, **settings: Any) -> Any:
     """The vector form of :func:`make_point_mass`, for ``gym.make_vec``."""
     return make_stack(POINT_MASS, num_envs=num_envs, **settings)
+
+
+def make_half_cheetah(**settings: Any) -> Any:
+    """The half cheetah with its entropy objective and cost budgets; ``gym.make("SafeHalfCheetah-PGP-v0")`` returns it.
+
+    λ̂ is a density of ``info["torso"]``: the policy explores where its body can be, and how turned. Observations tell
+    the place too, unless ``exclude_current_positions_from_observation`` is given. Each of ``costs`` is a constraint of
+    its own name, and at scale ``normalized`` the limit is the share of steps that may break its threshold. The settings
+    are those of :func:`make_stack` and :class:`~constrained_maxent.envs.SafeHalfCheetah`.
+    """
+    return make_stack(HALF_CHEETAH, **settings)
+
+
+def make_half_cheetah_vector(*, num_envs: int = 1, **settings: Any) -> Any:
+    """The vector form of :func:`make_half_cheetah`, for ``gym.make_vec``."""
+    return make_stack(HALF_CHEETAH, num_envs=num_envs, **settings)
+
+
+def make_ant(**settings: Any) -> Any:
+    """The ant as :func:`make_half_cheetah` has it; ``gym.make("SafeAnt-PGP-v0")`` returns it."""
+    return make_stack(ANT, **settings)
+
+
+def make_ant_vector(*, num_envs: int = 1, **settings: Any) -> Any:
+    """The vector form of :func:`make_ant`, for ``gym.make_vec``."""
+    return make_stack(ANT, num_envs=num_envs, **settings)
+
+
+def make_humanoid(**settings: Any) -> Any:
+    """The humanoid as :func:`make_half_cheetah` has it; ``gym.make("SafeHumanoid-PGP-v0")`` returns it."""
+    return make_stack(HUMANOID, **settings)
+
+
+def make_humanoid_vector(*, num_envs: int = 1, **settings: Any) -> Any:
+    """The vector form of :func:`make_humanoid`, for ``gym.make_vec``."""
+    return make_stack(HUMANOID, num_envs=num_envs, **settings)
 
 
 def make_stack(
@@ -176,12 +218,17 @@ def make_stack(
     if task.is_continuous and estimator is None:
         described["periodic"] = list(task.periodic)
     described |= _given(memory=memory, buffer_size=buffer_size)
+    if task.is_walker:
+        # What the density is over, the policy should know.
+        environment = {"exclude_current_positions_from_observation": False, **environment}
+    bare = getattr(envs, task.environment if num_envs is None else f"{task.environment}Vector")(**environment)
     constraints = {}
     if chosen.limit is not None and not task.imitates:
-        constraints["cost"] = Constraint(LinearCost("cost", limit=chosen.limit), enforced)
+        keys = {name: f"cost_{name}" for name in bare.limits} if task.is_walker else {"cost": "cost"}
+        constraints = {name: Constraint(LinearCost(key, limit=chosen.limit), enforced) for name, key in keys.items()}
     imitates = task.imitates and chosen.limit is not None
     stack = wrappers.constrain(
-        getattr(envs, task.environment if num_envs is None else f"{task.environment}Vector")(**environment),
+        bare,
         Entropy(over=chosen.over, smoothing=chosen.smoothing),
         constraints,
         estimator=described,
@@ -190,7 +237,7 @@ def make_stack(
         discount=chosen.discount,
         scale=chosen.scale,
         pairing=chosen.pairing,
-        state="state" if task.is_continuous else None,
+        state=task.state if task.is_continuous else None,
         replace_reward=not imitates,
         normalize_reward=chosen.normalize_reward and not imitates,
         suggestions=chosen.agent,

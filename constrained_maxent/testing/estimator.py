@@ -159,7 +159,7 @@ def _views_agree(
         _speaks_anywhere(estimator, batch, observation_space)
         return
     require(bool((points.state_density >= points.density * (1.0 - 1e-9)).all()), "state_density must be Σ_a density")
-    cells = estimator.encode(batch.observations, batch.actions)
+    cells = estimator.encode(batch.places, batch.actions)
     if estimator.is_dense:
         require(measure.weights.shape == estimator.table_shape(), "a dense measure must be a table of all cells")
         observation, action = observation_space.sample(), action_space.sample()
@@ -189,7 +189,7 @@ def _speaks_anywhere(estimator: OccupancyEstimator, batch: Batch, observation_sp
 
 
 def _places(batch: Batch) -> Any:
-    return batch.observations if batch.states is None else batch.states
+    return batch.places
 
 
 def _same_estimate(first: OccupancyEstimator, second: OccupancyEstimator, batch: Batch, message: str) -> None:

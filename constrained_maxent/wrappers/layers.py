@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
-from constrained_maxent.errors import InvalidData, InvalidSetting
+from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedSpace
 from constrained_maxent.occupancy import (
     Counts,
     OccupancyEstimator,
@@ -21,17 +21,17 @@ from constrained_maxent.occupancy import (
 )
 from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.occupancy.memory import require_memory
-from constrained_maxent.spaces import kept_rows, single_spaces
+from constrained_maxent.spaces import Space, kept_rows, names_of_numbers, row_space, single_spaces, width
 from constrained_maxent.tracker import LogProb, Pairing, Tracker, copies_have_trackers, find_tracker
 from constrained_maxent.types import check_count
 from constrained_maxent.wrappers.length_watch import LengthWatch
-from constrained_maxent.wrappers.observed import StateSource, check_source
+from constrained_maxent.wrappers.states import STATE_SPACE, Cells, StateReader, StateSource, plain_cells, plain_source
 
 VOID = "physics_error"
 """An episode is void if the ``info`` of its last step has this key and it is true: what led there was no physics."""
 
-STATE_SPACE = gym.spaces.Box(-np.inf, np.inf, ())
-"""Stands for states whose number of coordinates the first batch will tell."""
+NOT_NEEDED = np.empty(0)
+"""Stands for the row of an observation that nobody asks for."""
 
 
 def require_scalar(env: object, wrapper: str) -> None:
@@ -108,6 +108,7 @@ class Tracking:
         scale: Scale = "normalized",
         pairing: Pairing = "same",
         state: StateSource | None = None,
+        cells: Cells | None = None,
         policy_log_prob: LogProb | None = None,
         suggestions: Mapping[str, Any] | None = None,
     ) -> None:
@@ -121,16 +122,21 @@ class Tracking:
             horizon=horizon,
             scale=scale,
             pairing=pairing,
-            state=state,
+            state=plain_source(state),
+            cells=plain_cells(cells),
             policy_log_prob=policy_log_prob,
             suggestions=suggestions,
         )
         _require_untracked(env)
         num_envs = env.num_envs if isinstance(env, gym.vector.VectorEnv) else 1
         _check_batch_size(episodes_per_batch, steps_per_batch, pairing=pairing, num_envs=num_envs)
-        check_source(state)
-        observations, actions = single_spaces(env)
-        bound = estimator_from_config(config).bind(observations if state is None else STATE_SPACE, actions)
+        self._space, action_space = single_spaces(env)
+        if state is None and cells is not None:
+            raise InvalidSetting(f"cells={cells!r} says how many cells state= has: give that too.")
+        self._source = state
+        self._reader = None if state is None else StateReader(state, self._space, cells)
+        spaces = self._row_spaces(action_space)
+        bound = _bound(estimator_from_config(config), spaces)
         found = find_horizon(env)
         weighting = Weighting(discount, found if horizon is None else horizon, scale)
         # Copies that are out of step by design have first episodes that are cut short.
@@ -142,12 +148,12 @@ class Tracking:
             episodes_per_batch=episodes_per_batch,
             steps_per_batch=steps_per_batch,
             staggered=staggered,
+            spaces=spaces,
+            is_over_observations=state is None,
             policy_log_prob=policy_log_prob,
             suggestions=suggestions,
         )
         self._lengths_seen = LengthWatch(weighting, found, is_given=horizon is not None, staggered=staggered)
-        self._source = state
-        self._space = observations
         self._sees_places, self._has_room = True, False
         self._begin(env)
 
@@ -162,9 +168,9 @@ class Tracking:
         """
         self.tracker.seal()
         self._sees_places = self.tracker.sees_places
-        if self._has_room or not isinstance(self._space, gym.spaces.Box):
+        if self._has_room or not self._needs_rows:
             return
-        one = np.zeros((1, *self._space.shape))
+        one = np.zeros((1, width(self._space)))
         n_bytes = self._kept(one).nbytes
         n_steps = self.tracker.steps_of_full_batch or self.tracker.episodes_per_batch or 1
         require_memory(
@@ -174,11 +180,36 @@ class Tracking:
         )
         self._has_room = True
 
+    @property
+    def _needs_rows(self) -> bool:
+        """Whether anybody asks for the observation as numbers: λ̂ itself, a functional, or log π."""
+        return self._reader is None or self._sees_places or self.tracker.knows_log_prob
+
     def _kept(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Rows of observations as they are stored until the batch ends."""
         if self._sees_places:
             return rows
-        return kept_rows(self._space, rows, are_needed=self._source is None)
+        return kept_rows(self._space, rows, are_needed=self._reader is None)
+
+    def _row_spaces(self, actions: Space) -> tuple[Space, Space]:
+        """What states and actions are, as estimators see them.
+
+        Raises:
+            UnsupportedSpace: they have no numbers.
+        """
+        try:
+            action_rows = row_space(actions)
+        except UnsupportedSpace as error:
+            raise UnsupportedSpace(
+                f"The actions are {actions}: {error} There make its actions of, for example, Discrete or Box ones, as "
+                "gymnasium.ActionWrapper does."
+            ) from error
+        if self._reader is not None:
+            return self._reader.space, action_rows
+        try:
+            return row_space(self._space), action_rows
+        except UnsupportedSpace as error:
+            raise UnsupportedSpace(f"The observations are {self._space}: {error} {_without(self._space)}") from error
 
     def _require_log_prob_throughout(self, is_known: bool, *, is_first: bool) -> None:
         """Log π is known of all steps of a batch, or of none."""
@@ -189,6 +220,26 @@ class Tracking:
                 "log_prob is known of some steps of this batch only: stay in tracker.acting(log_prob=...) for "
                 "whole batches, or begin a new one by reset(options={'new_batch': True})."
             )
+
+
+def _bound(estimator: OccupancyEstimator, spaces: tuple[Space, Space]) -> OccupancyEstimator:
+    if isinstance(estimator, Counts) and isinstance(spaces[0], gym.spaces.Box) and spaces[0] is STATE_SPACE:
+        raise UnsupportedSpace(
+            "Counts are of cells, and nobody has said how many state= has: give cells=(12, 8), as many as each number "
+            "of a state can be from 0 on, or cells=96, where it is one number; or, for states that are no cells, "
+            "estimator=occupancy.GaussianMixture()."
+        )
+    return estimator.bind(*spaces)
+
+
+def _without(space: Space) -> str:
+    """What to write where the whole observation has no numbers."""
+    keys = names_of_numbers(space) if isinstance(space, gym.spaces.Dict) else []
+    listed = f"state=({', '.join(map(repr, keys))},), which have numbers, or some of them; or " if keys else ""
+    return (
+        f"Say what λ̂ is over: {listed}a function of the observation, state=lambda observation: ..., of coordinates or, "
+        "with cells=, of a cell."
+    )
 
 
 def _require_untracked(env: Any) -> None:

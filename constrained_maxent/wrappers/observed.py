@@ -1,22 +1,18 @@
-"""What is read off a step besides observation and action: costs, rewards and states; checked, one or many at once."""
+"""What is read off a step besides observation and action: costs and rewards; checked, one or many at once."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained_maxent.errors import InvalidData, InvalidSetting, MissingCost, MissingState, NonFiniteValue
+from constrained_maxent.errors import InvalidData, MissingCost, NonFiniteValue
 from constrained_maxent.functionals.base import OWN_REWARD, Source
 from constrained_maxent.types import FloatArray, require_finite
-
-StateSource = str | Callable[[Any], Any]
-"""The name of a key of ``info``, or a function of one observation."""
-
 
 LARGEST = 1e100
 """What is larger than this cannot be squared and summed in double precision."""
@@ -136,81 +132,3 @@ def numbers_of(name: str, values: Any, mask: NDArray[np.bool_]) -> FloatArray:
     numbers: FloatArray = rows.astype(np.float64)
     require_usable(name, numbers)
     return numbers
-
-
-def check_source(source: StateSource | None) -> None:
-    """Raise ``InvalidSetting`` unless the source of states is a name, a function or ``None``."""
-    if not (source is None or isinstance(source, str) or callable(source)):
-        raise InvalidSetting(f"state={source!r} must be the name of a key of info, or a function of the observation.")
-
-
-def state_of(source: StateSource, observation: Any, info: Mapping[str, Any]) -> FloatArray:
-    """The state of one environment, ``(n_states,)``, copied and checked.
-
-    Raises:
-        MissingState: ``info`` has no such key.
-        InvalidData: not numbers, or too large.
-        NonFiniteValue: NaN or infinite.
-    """
-    if isinstance(source, str):
-        if source not in info:
-            raise MissingState(_missing(source, info))
-        value = info[source]
-    else:
-        value = source(own(observation))
-    return _coordinates(f"The state {source!r}", value).reshape(-1)
-
-
-def _coordinates(name: str, values: Any) -> FloatArray:
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind not in "fiubO" or np.ma.is_masked(values):
-            raise ValueError(array.dtype)
-        state = np.array(array, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidData(f"{name} must be numbers, got {values!r}.") from error
-    if not state.size:
-        raise InvalidData(f"{name} has no coordinates.")
-    require_usable(name, state)
-    return state
-
-
-def states_of(
-    source: StateSource, observations: list[Any], infos: Mapping[str, Any], needed: NDArray[np.bool_]
-) -> FloatArray:
-    """The states of the sub-environments of a mask, ``(needed.sum(), n_states)``; checked like ``state_of``.
-
-    Args:
-        source: a key of ``infos``, or a function of one observation.
-        observations: one per sub-environment; only functions look at them.
-        infos: of the vector environment.
-        needed: the mask, ``(num_envs,)``.
-    """
-    if not isinstance(source, str):
-        rows = [state_of(source, observations[i], {}) for i in np.flatnonzero(needed).tolist()]
-        return _of_equal_length(source, rows)
-    if source not in infos or not np.all(np.asarray(infos.get(f"_{source}", needed))[needed]):
-        raise MissingState(_missing(source, infos))
-    reported = infos[source]
-    if isinstance(reported, np.ndarray) and reported.dtype == object:  # of copies that report lists
-        rows = [_coordinates(f"infos[{source!r}]", row).reshape(-1) for row in reported[needed]]
-        return _of_equal_length(source, rows)
-    try:
-        column = np.asarray(reported).reshape(len(needed), -1)
-    except ValueError as error:
-        raise InvalidData(f"infos[{source!r}] must be one row of numbers per sub-environment.") from error
-    return _coordinates(f"infos[{source!r}]", column[needed])
-
-
-def _of_equal_length(source: StateSource, rows: list[FloatArray]) -> FloatArray:
-    if len({len(row) for row in rows}) > 1:
-        raise InvalidData(f"The state {source!r} has not always the same length.")
-    return np.array(rows)
-
-
-def _missing(key: str, info: Mapping[str, Any]) -> str:
-    known = ", ".join(sorted(name for name in info if not name.startswith("_"))) or "nothing"
-    return (
-        f"info has no {key!r} (it has: {known}). The state must be there after reset and on every step; give state= "
-        "another key, or a function of the observation."
-    )

@@ -19,8 +19,8 @@ from constrained_maxent.records import Report
 from constrained_maxent.spaces import as_row
 from constrained_maxent.tracker import NEW_BATCH
 from constrained_maxent.types import Batch
-from constrained_maxent.wrappers.layers import VOID, ScalarLayer, Tracking
-from constrained_maxent.wrappers.observed import as_number, observed_cost, require_usable, state_of
+from constrained_maxent.wrappers.layers import NOT_NEEDED, VOID, ScalarLayer, Tracking
+from constrained_maxent.wrappers.observed import as_number, observed_cost, require_usable
 from constrained_maxent.wrappers.one_estimate import TurnWatch, require_one_estimate
 from constrained_maxent.wrappers.replies import checked_reset, copied_info, explained, five, flag
 
@@ -48,9 +48,15 @@ class TrackOccupancy(Tracking, ScalarLayer):
         horizon: steps of the longest episode [steps]; found out from the environment if not given.
         scale: ``"normalized"`` or ``"truncated"``.
         pairing: ``"same"``, ``"split"`` or ``"previous"``: which estimate goes with which reward.
-        state: what a density over continuous states is over: a function of one observation, or the name of a key of
-            ``info`` (of ``reset`` as well). The observation itself, if not given; but one that is redundant, such as
-            sine and cosine of an angle, has no density.
+        state: what λ̂ is over; nothing else of the observation is looked at then, unless a functional or log π asks.
+
+            * a function of one observation, or the name of a key of ``info`` (of ``reset`` as well);
+            * keys of a ``Dict`` observation, ``("position", "arm.angle")``, or numbers of coordinates of the flattened
+              observation, ``[0, 1]``;
+            * ``None``: the observation itself, of ``Dict`` and ``Tuple`` all numbers in the order of the space. One
+              that is redundant, such as sine and cosine of an angle, has no density.
+        cells: where a state is a cell, a whole number from 0 or a vector of them, how many there are: 96, or
+            ``(12, 8)``. Then ``Counts`` count it, with discrete actions or, of other ones, by itself.
         policy_log_prob: log π(a|s) as a function of observations and actions, ``(n, ...)`` each: densities of the state
             become λ̂(s,a) = d̂(s)·π(a|s). An agent that knows the tracker says it by ``tracker.acting(log_prob=...)``.
         suggestions: hyperparameters by name that suit this problem: what ``PGP`` takes for those it is not given.
@@ -58,7 +64,8 @@ class TrackOccupancy(Tracking, ScalarLayer):
     Raises:
         InvalidSetting: arguments out of range, or a vector environment.
         MissingState: from ``reset`` and ``step``, if ``info`` lacks the state.
-        UnsupportedSpace: the estimator cannot handle a space.
+        UnsupportedSpace: the estimator cannot handle a space; or from ``reset`` and ``step``, if a functional or log π
+            asks for observations without numbers.
         MissingCost, NonFiniteValue, InvalidData: from ``step``, if the environment misbehaves. The episode is forgotten
             as far as no estimate contains it yet, and ``reset`` makes the environment usable again.
 
@@ -167,14 +174,16 @@ class TrackOccupancy(Tracking, ScalarLayer):
 
     def _observe(self, observation: Any, info: Mapping[str, Any], *, is_last: bool = False) -> None:
         """Keep what the next action will be taken on; after an episode's last step there is none."""
-        self._observation_row = self._checked_row(observation)
-        if self._source is not None and not is_last:
-            state, before = state_of(self._source, observation, info), self._state
-            if before is not None and len(state) != len(before):
-                raise InvalidData(f"A state has {len(state)} coordinates, before it had {len(before)}.")
+        self._observation_row = self._checked_row(observation) if self._needs_rows else None
+        if self._reader is not None and not is_last:
+            state, before = self._reader.one(observation, info), self._state
+            if before is not None and np.shape(state) != np.shape(before):
+                raise InvalidData(f"A state has {np.size(state)} coordinates, before it had {np.size(before)}.")
             self._state = state
-        # Only cost functions see observations as they are; environments may reuse their buffers.
-        self._observation = deepcopy(observation) if self._has_functions else None
+        # Cost functions see observations as they are, and an agent may yet say its log π; environments may reuse their
+        # buffers.
+        may_be_asked = self._observation_row is None and self.tracker.takes_log_prob
+        self._observation = deepcopy(observation) if self._has_functions or may_be_asked else None
 
     def _checked_row(self, observation: Any) -> Any:
         row = as_row(self.env.observation_space, observation)
@@ -193,6 +202,8 @@ class TrackOccupancy(Tracking, ScalarLayer):
             for key, source in tracker.sources.items()
         }
         row, state, action_row = self._observation_row, self._state, as_row(self.env.action_space, action)
+        if row is None:
+            row = self._checked_row(self._observation) if self._needs_rows else NOT_NEEDED
         log_probs = None
         if tracker.knows_log_prob:
             log_probs = tracker.log_probs(np.asarray(row)[None], np.asarray(action_row)[None])
@@ -232,10 +243,11 @@ class TrackOccupancy(Tracking, ScalarLayer):
     def _parts(self, row: Any, action_row: Any, observed: Mapping[str, float], log_probs: Any) -> dict[str, float]:
         """The live pseudo-reward by parts. Raises InvalidData: observation or action is outside its space."""
         live, estimator = self.tracker.live, self.tracker.estimator
-        if live is not None and live.is_tabular and type(row) is type(action_row) is int:
-            return live.at_cell(estimator.cell(row, action_row), observed)
+        place = row if self._state is None else self._state
+        if live is not None and live.is_tabular and type(place) is type(action_row) is int:
+            return live.at_cell(estimator.cell(place, action_row), observed)
         rows = np.asarray(row)[None], np.asarray(action_row)[None]
-        states = None if self._state is None else self._state[None]
+        states = None if self._state is None else np.asarray(self._state)[None]
         arrays = {key: np.array([value]) for key, value in observed.items()}
         parts = self.tracker.live_parts(*rows, arrays, states, log_probs)
         return {name: float(part[0]) for name, part in parts.items()}

@@ -545,9 +545,9 @@ class TestDivergence:
     @pytest.mark.parametrize("policy", ["tabular", "mlp"])
     def test_of_the_parameters(self, policy):
         agent = PGP(lake(), policy=policy, hidden_sizes=(4,))
-        for parameter in agent.policy.parameters():
+        for parameter in agent.learner.parameters():
             parameter.data.fill_(math.nan)
-        agent.policy.changed()
+        agent.learner.changed()
         with pytest.raises(NonFiniteValue, match="policy"):
             agent.learn(iterations=1)
 

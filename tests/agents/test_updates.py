@@ -356,7 +356,7 @@ class TestNaturalGradient:
         estimator = SimpleNamespace(
             is_fitted=True, table_shape=lambda: (36, 4), measure=lambda: Measure(points=points, weights=weights)
         )
-        found = estimated_visits(SimpleNamespace(estimator=estimator), agent.policy)
+        found = estimated_visits(SimpleNamespace(estimator=estimator, is_over_observations=True), agent.policy)
         np.testing.assert_allclose(found, dense, rtol=1e-15)
 
     def test_each_of_several_minibatches_is_a_step_of_its_own(self):

@@ -12,11 +12,23 @@ from gymnasium.error import DependencyNotInstalled, ResetNeeded
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
-from constrained_maxent.envs import MujocoVectorEnv, PointMass, PointMassVector, SafeCartpole, SafeCartpoleVector
+from constrained_maxent.envs import (
+    MujocoVectorEnv,
+    PointMass,
+    PointMassVector,
+    SafeAnt,
+    SafeAntVector,
+    SafeCartpole,
+    SafeCartpoleVector,
+    SafeHalfCheetah,
+    SafeHalfCheetahVector,
+)
 from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
 
 CARTPOLE, POINT_MASS = (SafeCartpoleVector, SafeCartpole), (PointMassVector, PointMass)
-NO_REPORT = {"cost": float, "margin": float, "physics_error": bool}
+ANT, HALF_CHEETAH = (SafeAntVector, SafeAnt), (SafeHalfCheetahVector, SafeHalfCheetah)
+COSTS = {"cost": float, "cost_speed": float, "cost_tilt": float, "cost_height": float}
+NO_REPORT = {"margin": float, "physics_error": bool, **COSTS}
 
 # A puck on a rail, with nothing to slow it down: x' = x + dt·v', v' = v + dt·u/m.
 PUCK = """
@@ -110,6 +122,8 @@ class TestAgainstGymnasiumsVectorOfScalarEnvironments:
             (CARTPOLE, {"time_limit": 0.3, "slider_limit": 0.5}),
             (CARTPOLE, {"time_limit": 0.6, "frame_skip": 3, "rail": 0.6}),
             (POINT_MASS, {"time_limit": 0.4}),
+            (HALF_CHEETAH, {"time_limit": 0.9, "tilt_limit": 0.1, "costs": ("tilt", "height")}),
+            (ANT, {"time_limit": 1.0, "frame_skip": 3, "terminate_when_unhealthy": True}),
         ],
     )
     def test_equal_steps_in_every_autoreset_mode(self, mode, kind, settings):

@@ -14,6 +14,13 @@ BOTH = {"time_limit": NO_NUMBERS, "frame_skip": (*NO_COUNTS, None), "width": ("2
 OWN = {
     "SafeCartpole-v0": {"slider_limit": (*NO_NUMBERS, None), "rail": (*NO_NUMBERS, None)},
     "PointMass-v0": {},
+    "SafeHalfCheetah-v0": {
+        "costs": ("speed", (), ("speed", "speed"), ("force",)),
+        "speed_limit": NO_NUMBERS,
+        "tilt_limit": (*NO_NUMBERS, 0.0),
+        "height_limit": (*NO_NUMBERS, -1.0),
+        "terminate_when_unhealthy": (True,),
+    },
 }
 VECTOR = {"num_envs": (*NO_COUNTS, None), "threads": NO_COUNTS, "staggered_starts": ("yes",)}
 
@@ -34,7 +41,7 @@ def test_numbers_of_numpy_are_numbers(env_id, kind):
     make = gym.make if kind == "scalar" else gym.make_vec
     settings = {"time_limit": np.float64(1.0), "frame_skip": np.int64(2), "width": np.int32(64)}
     env = make(env_id, **settings)
-    step = {"SafeCartpole-v0": 0.01, "PointMass-v0": 0.02}[env_id]
+    step = {"SafeCartpole-v0": 0.01, "PointMass-v0": 0.02, "SafeHalfCheetah-v0": 0.01}[env_id]
     assert env.unwrapped.horizon == round(1.0 / (2 * step))
 
 

@@ -1,7 +1,6 @@
 """The environment of a run: every registered id, wrapped where it is bare, or a sentence that says why not."""
 
 import json
-import pickle
 import sys
 from types import ModuleType
 
@@ -15,22 +14,13 @@ from constrained_maxent.errors import DuplicateName, InvalidSetting, RedundantOb
 from constrained_maxent.functionals import Entropy, Functional, LinearCost
 from constrained_maxent.occupancy import GaussianMixture
 from constrained_maxent.penalties import AdaptiveLagrangian, AugmentedLagrangian
-from constrained_maxent.runs.environments import (
-    Coordinates,
-    circles,
-    find_functional,
-    make_environment,
-    without_redundancy,
-)
+from constrained_maxent.runs.environments import find_functional, make_environment
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.tracker import find_tracker
 from constrained_maxent.wrappers import constrain
 
 TAXI = "Taxi-v3" if "Taxi-v3" in gym.registry else "Taxi-v4"  # Gymnasium 1.3 replaced version 3
-
-
-ANGLES = np.random.default_rng(0).uniform(-np.pi, np.pi, (2, 20))
 
 
 def tracker_of(env_id, **settings):
@@ -139,10 +129,9 @@ class TestOthers:
             tracker_of("Letters-v0")
         del gym.registry["Letters-v0"]
 
-    @pytest.mark.parametrize("settings", [{"state": ("0",)}, {"periodic": (0,)}])
-    def test_cells_have_no_coordinates(self, settings):
-        with pytest.raises(InvalidSetting, match="only observations in a Box have coordinates"):
-            tracker_of("FrozenLake-v1", **settings)
+    def test_cells_have_no_angles(self):
+        with pytest.raises(InvalidSetting, match="cells have no angles"):
+            tracker_of("FrozenLake-v1", periodic=(0,))
 
 
 class TestContinuous:
@@ -192,7 +181,7 @@ class TestContinuous:
 
     @pytest.mark.parametrize(
         ("state", "reason"),
-        [(("3",), "only 3 coordinates"), (("0:3",), "only 3 coordinates"), (("a",), "'a' must be the number of a")],
+        [(("3",), "only 3 coordinates"), (("0:3",), "only 3 coordinates"), (("a", "0"), "'a' must be the number of a")],
     )
     def test_coordinates_that_are_not_there(self, state, reason):
         with pytest.raises(InvalidSetting, match=reason):
@@ -255,10 +244,11 @@ class TestContinuous:
 
 
 def step_until_a_batch(env):
-    """The first batch, by random actions."""
+    """The first batch, by random actions; whoever says log π has observations recorded beside the states."""
     env.reset(seed=0)
-    while "batch" not in env.step(env.action_space.sample())[4]:
-        pass
+    with find_tracker(env).acting(log_prob=lambda rows, actions: np.zeros(len(rows))):
+        while "batch" not in env.step(env.action_space.sample())[4]:
+            pass
     return find_tracker(env).last_batch
 
 
@@ -385,41 +375,6 @@ class TestFunctionalsOfOnesOwn:
     def test_ours_bring_their_own(self, option):
         with pytest.raises(InvalidSetting, match=f"--{option}"):
             tracker_of("FrozenLake-PGP-v0", **{option: "mine:narrow"})
-
-
-def test_numbers_and_angles():
-    state = Coordinates(("2", "1:0"))
-    # The angle with cosine 0.6 and sine -0.8.
-    np.testing.assert_allclose(state(np.array([-0.8, 0.6, 7.0])), [7.0, -0.9272952180016122])
-    assert state.angles == (1,)
-    assert pickle.loads(pickle.dumps(state)) == state
-
-
-@pytest.mark.parametrize("entries", [(), ("x",), ("-1",), ("1:",), ("0:1:2",), ("0,1",), ("1.0",), ("",)])
-def test_what_is_no_coordinate(entries):
-    with pytest.raises(InvalidSetting, match="state"):
-        Coordinates(entries)
-
-
-def test_coordinates_that_are_not_there():
-    Coordinates(("0:2",)).check(3)
-    with pytest.raises(InvalidSetting, match="only 2 coordinates"):
-        Coordinates(("0:2",)).check(2)
-
-
-class TestCircles:
-    def test_two_angles_and_others(self):
-        first, second = ANGLES
-        rows = np.stack([np.cos(first), np.cos(second), np.sin(first), first, np.sin(second)], axis=1)
-        assert circles(rows) == [(0, 2), (1, 4)]
-        assert circles(rows.astype(np.float32).astype(float)) == [(0, 2), (1, 4)]
-        assert without_redundancy(5, circles(rows)).entries == ("0:2", "1:4", "3")
-
-    def test_what_is_none(self):
-        first, _ = ANGLES
-        # 1 and 0 that never change, and a circle of another radius.
-        rows = np.stack([np.ones(20), np.zeros(20), 2.0 * np.cos(first), 2.0 * np.sin(first)], axis=1)
-        assert circles(rows) == []
 
 
 class Violating(gym.Env):

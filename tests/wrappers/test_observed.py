@@ -90,7 +90,7 @@ def play_vector(env: Any, mode: Any, n_steps: int) -> None:
 
 class TestScalar:
     def test_records_the_states_in_which_actions_were_taken(self) -> None:
-        env = scalar(state="state")
+        env = scalar(state="state", policy_log_prob=log_pi)
         play(env, 9)
         batch = env.tracker.last_batch
         assert batch.states.tolist() == [[0, k, t] for k in range(3) for t in range(LENGTHS[k])]
@@ -98,7 +98,7 @@ class TestScalar:
         np.testing.assert_allclose(env.tracker.estimator.mixture_.means[0], batch.states.mean(axis=0))
 
     def test_a_function_of_the_observation(self) -> None:
-        env = scalar(state=lambda observation: (observation[0], 0.5 * observation[0]))
+        env = scalar(state=lambda observation: (observation[0], 0.5 * observation[0]), policy_log_prob=log_pi)
         play(env, 9)
         rows = env.tracker.last_batch.observations
         np.testing.assert_array_equal(env.tracker.last_batch.states, np.concatenate((rows, 0.5 * rows), axis=1))

@@ -649,9 +649,11 @@ class TestArguments:
         with pytest.raises(InvalidSetting, match=message):
             TrackOccupancy(two, **({"horizon": 3, "episodes_per_batch": 2} | settings))
 
-    @pytest.mark.parametrize("which", ["observation_space", "action_space"])
-    def test_a_space_that_cannot_be_counted(self, scripted, which):
-        playback = scripted.Playback(scripted.episode([0, 1]), **{which: gym.spaces.Box(0, 1, (2,))})
+    @pytest.mark.parametrize(
+        "spaces", [{"observation_space": gym.spaces.Box(0, 1, (2,))}, {"action_space": gym.spaces.Text(3)}]
+    )
+    def test_a_space_that_cannot_be_counted(self, scripted, spaces):
+        playback = scripted.Playback(scripted.episode([0, 1]), **spaces)
         with pytest.raises(UnsupportedSpace, match="Box"):
             TrackOccupancy(playback, horizon=3, episodes_per_batch=2)
 

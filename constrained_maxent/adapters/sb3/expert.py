@@ -24,7 +24,7 @@ from constrained_maxent.references.rollouts import check_scalar, roll_out
 from constrained_maxent.spaces import as_row
 from constrained_maxent.types import check_count, check_seed, is_number
 from constrained_maxent.wrappers import find_tracker
-from constrained_maxent.wrappers.observed import StateSource, check_source, state_of
+from constrained_maxent.wrappers.states import StateReader, StateSource
 
 TRAINING: dict[str, dict[str, Any]] = {
     # The reward is 0 nearly everywhere. Actions held for 0.1 s explore the table, and short episodes begin at many
@@ -166,7 +166,7 @@ def check_rollouts(
     """
     check_scalar(env)
     check_count("n_episodes", n_episodes)
-    check_source(state)
+    reader = None if state is None else StateReader(state, env.observation_space)
     with suppress(MissingTracker):
         find_tracker(env)
         raise InvalidSetting(
@@ -180,7 +180,7 @@ def check_rollouts(
 
     def check(observation: Any, info: dict[str, Any]) -> None:
         row = np.asarray(as_row(env.observation_space, observation)).reshape(-1)
-        n_states = len(row) if state is None else len(state_of(state, observation, info))
+        n_states = len(row) if reader is None else len(reader.one(observation, info))
         if max(periodic, default=-1) >= n_states:
             raise InvalidSetting(f"periodic={tuple(periodic)!r}: the state has only {n_states} coordinates, from 0.")
 

@@ -19,7 +19,7 @@ from constrained_maxent.spaces import as_row, as_rows
 from constrained_maxent.tracker import NEW_BATCH, cost_column
 from constrained_maxent.types import Batch, FloatArray
 from constrained_maxent.wrappers.layers import VOID, Tracking, VectorLayer
-from constrained_maxent.wrappers.observed import observed_cost, reported_costs, require_usable, states_of
+from constrained_maxent.wrappers.observed import observed_cost, reported_costs, require_usable
 from constrained_maxent.wrappers.one_estimate import require_one_estimate
 from constrained_maxent.wrappers.replies import checked_reset, copied_info, explained, five, flags, rewards_of
 from constrained_maxent.wrappers.vector.autoreset import Autoreset
@@ -45,7 +45,8 @@ class TrackOccupancy(Tracking, VectorLayer):
         env: the vector environment.
         estimator, episodes_per_batch, steps_per_batch, discount, horizon, scale, pairing: as in the scalar wrapper. The
             batch size counts all sub-environments together and must be at least their number.
-        state: as in the scalar wrapper; a function is called once for each sub-environment, with its own observation.
+        state, cells: as in the scalar wrapper; a function is called once for each sub-environment, with its own
+            observation.
         policy_log_prob: as in the scalar wrapper, called with one row per sub-environment.
         suggestions: as in the scalar wrapper.
 
@@ -61,8 +62,9 @@ class TrackOccupancy(Tracking, VectorLayer):
         self._first_half: Columns | None = None
         self._recorder = VectorRecorder(env.num_envs)
         self._observations: Any = None
+        self._needs_reset = True
         self._rows: NDArray[Any] | None = None
-        self._states: FloatArray | None = None
+        self._states: NDArray[Any] | None = None
 
     # Gymnasium's interface.
 
@@ -71,7 +73,7 @@ class TrackOccupancy(Tracking, VectorLayer):
 
         Unfinished episodes count as truncated, unless ``options`` asks for a new batch.
         """
-        if not self.tracker.follows and self._rows is None:
+        if not self.tracker.follows and self._needs_reset:
             require_one_estimate(is_vector=True)
         self._seal()
         options = dict(options or {})
@@ -82,11 +84,11 @@ class TrackOccupancy(Tracking, VectorLayer):
                 f"A new batch starts in all sub-environments: give {NEW_BATCH!r} without 'reset_mask'."
             )
         is_stale = self._generation != self.tracker.generation
-        if (self._rows is None or is_stale) and not mask.all():
+        if (self._needs_reset or is_stale) and not mask.all():
             raise ResetNeeded("Call reset() without a reset_mask first, and after an error.")
-        self._rows = None  # until the observations have proved sound
+        self._needs_reset = True  # until the observations have proved sound
         observations, infos = checked_reset(self.env.reset(seed=seed, options=options or None))
-        rows = self._checked_rows(observations)
+        rows = self._checked_rows(observations) if self._needs_rows else None
         states = self._states_after(observations, infos, mask)
         if new_batch or is_stale:
             self._generation = self.tracker.generation
@@ -104,14 +106,15 @@ class TrackOccupancy(Tracking, VectorLayer):
         self._add_rewards(infos, self._zeros(), active=mask, ready=none)
         self._close_if_complete(infos)
         self._observe(observations, rows, states)
+        self._needs_reset = False
         return observations, infos
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step all sub-environments, record the step, and add the pseudo-rewards to ``infos``."""
-        if self._rows is None or self._generation != self.tracker.generation:
+        if self._needs_reset or self._generation != self.tracker.generation:
             raise ResetNeeded("Call reset() before step(): no episode is under way.")
         # Layers below may change the actions in place.
-        taken = deepcopy(actions) if self._observations is not None else None
+        taken = deepcopy(actions) if self._has_functions else None
         action_rows = as_rows(self.single_action_space, actions)
         if len(action_rows) != self.num_envs:
             raise InvalidData(f"There are {len(action_rows)} actions for {self.num_envs} sub-environments.")
@@ -124,7 +127,7 @@ class TrackOccupancy(Tracking, VectorLayer):
             self._record(taken, action_rows, observations, rewards, is_terminal, is_cut, infos)
         except BaseException as error:  # an interrupt as well: nobody knows whether the environment took the step
             self._recorder.drop(np.ones(self.num_envs, dtype=bool))
-            self._rows = None
+            self._needs_reset = True
             raise explained(error)  # noqa: B904  # it is the same one, or has it as its cause
         return observations, rewards, terminated, truncated, infos
 
@@ -137,28 +140,33 @@ class TrackOccupancy(Tracking, VectorLayer):
         require_usable("The observations", rows)
         return rows
 
-    def _states_after(self, observations: Any, infos: Any, fresh: NDArray[np.bool_]) -> FloatArray | None:
+    def _states_after(self, observations: Any, infos: Any, fresh: NDArray[np.bool_]) -> NDArray[Any] | None:
         """The states that the next actions will be taken in: new ones where the mask says so, else as they were."""
-        if self._source is None:
+        reader = self._reader
+        if reader is None:
             return None
-        ones = [] if isinstance(self._source, str) else list(iterate(self.observation_space, observations))
         if not fresh.any():
             return self._states
-        if isinstance(self._source, str):
-            self._warn_of_integers(self._source, infos)
-        new = states_of(self._source, ones, infos, fresh)
-        if self._states is not None and new.shape[1] != self._states.shape[1]:
-            raise InvalidData(f"States have {new.shape[1]} coordinates, before {self._states.shape[1]}.")
-        states = np.zeros((self.num_envs, new.shape[1])) if self._states is None else self._states.copy()
+        if reader.key is not None and not reader.are_cells:
+            self._warn_of_integers(reader.key, infos)
+        new = reader.many(self.observation_space, observations, infos, fresh)
+        if self._states is not None and new.shape[1:] != self._states.shape[1:]:
+            raise InvalidData(f"States have {new[0].size} coordinates, before {self._states[0].size}.")
+        states = np.zeros((self.num_envs, *new.shape[1:]), new.dtype) if self._states is None else self._states.copy()
         states[fresh] = new
         return states
 
-    def _observe(self, observations: Any, rows: NDArray[Any], states: FloatArray | None) -> None:
+    @property
+    def _has_functions(self) -> bool:
+        return any(map(callable, self.tracker.sources.values()))
+
+    def _observe(self, observations: Any, rows: NDArray[Any] | None, states: NDArray[Any] | None) -> None:
         """Keep what the next actions will be taken on."""
         self._rows, self._states = rows, states
-        # Only cost functions see observations as they are; environments may reuse their buffers.
-        has_functions = any(map(callable, self.tracker.sources.values()))
-        self._observations = deepcopy(observations) if has_functions else None
+        # Cost functions see observations as they are, and an agent may yet say its log π; environments may reuse their
+        # buffers.
+        may_be_asked = rows is None and self.tracker.takes_log_prob
+        self._observations = deepcopy(observations) if self._has_functions or may_be_asked else None
 
     def _record(
         self,
@@ -178,22 +186,25 @@ class TrackOccupancy(Tracking, VectorLayer):
         done = (terminated | truncated) & active
         finals = self._autoreset.final_observations(infos, done)
         observed = self._observed(actions, observations, finals, rewards, infos, active=active, done=done)
-        assert self._rows is not None
-        states = self._states
-        log_probs = tracker.log_probs(self._rows, action_rows)
+        states, needs_rows = self._states, self._needs_rows
+        before = self._rows
+        if before is None:
+            before = self._checked_rows(self._observations) if needs_rows else np.empty((self.num_envs, 0))
+        log_probs = tracker.log_probs(before, action_rows)
         is_first = recorder.n_steps == 0 and self._first_half is None
         self._require_log_prob_throughout(log_probs is not None, is_first=is_first)
-        parts = tracker.live_parts(self._rows, action_rows, observed, states, log_probs)
-        rows = self._checked_rows(observations)
-        for final in finals.values():
-            require_usable("The observation", np.asarray(as_row(self.single_observation_space, final)))
+        parts = tracker.live_parts(before, action_rows, observed, states, log_probs)
+        rows = self._checked_rows(observations) if needs_rows else None
+        if needs_rows:
+            for final in finals.values():
+                require_usable("The observation", np.asarray(as_row(self.single_observation_space, final)))
         starting = self._autoreset.starting(active, done)
         next_states = self._states_after(observations, infos, starting | (active & ~done))
         void = self._void(done, infos)
 
         # Nothing is stored before everything has proved sound.
         self._add_rewards(infos, parts, active=active, ready=active & ~void & self._is_ready())
-        columns = {"observation": self._kept(self._rows), "action": action_rows}
+        columns = {"observation": self._kept(before), "action": action_rows}
         if states is not None:
             columns["state"] = states
         if log_probs is not None:

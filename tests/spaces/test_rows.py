@@ -33,6 +33,7 @@ SPACES = [
     MultiBinary((2, 2)),
     Tuple((Discrete(3), MultiBinary(2))),
     Tuple((Discrete(2, start=1), Tuple((MultiDiscrete([2, 3]), Discrete(2))))),
+    Dict(b=Discrete(2, start=1), a=Dict(c=MultiBinary(2), d=Tuple((Discrete(3),)))),
 ]
 each_space = pytest.mark.parametrize("space", SPACES, ids=str)
 
@@ -78,7 +79,14 @@ def test_numbers_go_back_to_rows(space: gym.Space[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "space", [*SPACES, Box(-1, 1, (2, 3)), Tuple((Box(-1, 1, (2,)), Discrete(3, start=5)))], ids=str
+    "space",
+    [
+        *SPACES,
+        Box(-1, 1, (2, 3)),
+        Tuple((Box(-1, 1, (2,)), Discrete(3, start=5))),
+        Dict(b=Box(-1, 1, (2, 1)), a=Dict(c=MultiBinary(2), d=Box(0, 255, (2,), np.uint8)), e=Discrete(3, start=5)),
+    ],
+    ids=str,
 )
 class TestBackToElements:
     def test_of_one_row(self, space: gym.Space[Any]) -> None:
@@ -171,12 +179,14 @@ class TestRefuses:
         with pytest.raises(InvalidData, match="numbers"):
             FiniteSpace(MultiDiscrete([2, 3])).decode(np.array(numbers))
 
-    @pytest.mark.parametrize("space", [Box(0, 1), Dict({"a": Discrete(2)}), Text(3), Tuple((Discrete(2), Box(0, 1)))])
+    @pytest.mark.parametrize(
+        "space", [Box(0, 1), Dict({"a": Box(0, 1)}), Dict(), Text(3), Tuple((Discrete(2), Box(0, 1)))]
+    )
     def test_spaces_that_are_not_finite(self, space: gym.Space[Any]) -> None:
         with pytest.raises(UnsupportedSpace, match="cannot be counted"):
             FiniteSpace(space)
 
-    @pytest.mark.parametrize("space", [Dict({"a": Discrete(2)}), Text(3)])
+    @pytest.mark.parametrize("space", [Dict({"a": Text(3)}), Text(3)])
     def test_rows_of_spaces_it_does_not_know(self, space: gym.Space[Any]) -> None:
         for to_rows in (as_row, as_rows):
             with pytest.raises(UnsupportedSpace):

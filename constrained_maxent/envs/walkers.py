@@ -1,0 +1,185 @@
+"""Gymnasium's half cheetah, ant and humanoid, with costs of going too fast, leaning over and coming too low."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+from gymnasium.vector import AutoresetMode
+
+from constrained_maxent.envs.locomotion import (
+    ANT,
+    HALF_CHEETAH,
+    HUMANOID,
+    LocomotionSettings,
+    VectorSettings,
+    functions,
+)
+from constrained_maxent.envs.mujoco_vector import MujocoVectorEnv
+from constrained_maxent.envs.single_copy import SingleCopy
+
+
+class SafeHalfCheetahVector(MujocoVectorEnv):
+    """``num_envs`` copies of :class:`SafeHalfCheetah`, simulated on all cores.
+
+    Args:
+        num_envs: number of copies.
+        settings: see :class:`~constrained_maxent.envs.locomotion.VectorSettings`.
+
+    Attributes:
+        limits: thresholds of what costs, by name.
+    """
+
+    def __init__(self, num_envs: int = 1, **settings: Unpack[VectorSettings]) -> None:
+        self.limits, arguments = functions(HALF_CHEETAH, **settings)
+        super().__init__(num_envs=num_envs, **arguments)
+
+
+class SafeHalfCheetah(SingleCopy):
+    r"""Gymnasium's ``HalfCheetah-v5``, with costs of going too fast and leaning over.
+
+    Observation, float64: positions and velocities ``(17,)`` as Gymnasium's. Action: six torques, −1 to 1 each. Reward:
+    Gymnasium's. An episode of 1000 steps of 0.05 s is truncated, never terminated.
+
+    On every step ``info`` holds
+
+    - ``cost_speed`` and ``cost_tilt``: 1 where the torso is faster than ``speed_limit`` [m/s], or its pitch beyond
+      ±``tilt_limit`` [rad]; with ``costs=`` also ``cost_height``, 1 where it is less than ``height_limit`` over the
+      ground [m]. They are of the state in which the action was taken; ``cost`` is their sum;
+    - ``state`` ``(18,)``: of the state that was reached, :math:`[x, z, \text{pitch}]`, the joints' angles, and the
+      velocities of all; and ``torso`` ``(3,)``, the first three. The pitch is in (−π, π]; ``reset`` tells both as well;
+    - ``physics_error``: see :class:`~constrained_maxent.envs.MujocoVectorEnv`.
+
+    Args:
+        render_mode: ``"human"``, ``"rgb_array"`` or ``None``.
+        width, height: of images [pixels].
+        settings: see :class:`~constrained_maxent.envs.locomotion.LocomotionSettings`.
+
+    Attributes:
+        limits: thresholds of what costs, by name.
+
+    Raises:
+        InvalidSetting, NonFiniteValue, gymnasium.error.ResetNeeded: see ``SingleCopy``.
+
+    >>> env = SafeHalfCheetah(costs=("speed",), speed_limit=2.0)
+    >>> _ = env.reset(options={"qpos": [0.0] * 9, "qvel": [2.5] + [0.0] * 8})
+    >>> env.step(env.action_space.low)[4]["cost_speed"]
+    np.float64(1.0)
+    """
+
+    def __init__(
+        self,
+        *,
+        render_mode: str | None = None,
+        width: int = 480,
+        height: int = 360,
+        **settings: Unpack[LocomotionSettings],
+    ) -> None:
+        vector = SafeHalfCheetahVector(1, threads=1, autoreset_mode=AutoresetMode.DISABLED, **settings)
+        self.limits = vector.limits
+        super().__init__(vector, render_mode=render_mode, width=width, height=height)
+
+
+class SafeAntVector(MujocoVectorEnv):
+    """``num_envs`` copies of :class:`SafeAnt`, simulated on all cores.
+
+    Args:
+        num_envs: number of copies.
+        settings: see :class:`~constrained_maxent.envs.locomotion.VectorSettings`.
+
+    Attributes:
+        limits: thresholds of what costs, by name.
+    """
+
+    def __init__(self, num_envs: int = 1, **settings: Unpack[VectorSettings]) -> None:
+        self.limits, arguments = functions(ANT, **settings)
+        super().__init__(num_envs=num_envs, **arguments)
+
+
+class SafeAnt(SingleCopy):
+    r"""Gymnasium's ``Ant-v5`` without contact forces, with costs of going too fast and leaning over.
+
+    Observation, float64: positions and velocities ``(27,)``, as Gymnasium's with ``include_cfrc_ext_in_observation=
+    False``. Action: eight torques, −1 to 1 each. Reward: Gymnasium's without its cost of contacts, and with the way of
+    the torso in the very step, where Gymnasium's lags by a sub-step. An episode of 1000 steps of 0.05 s is truncated;
+    with ``terminate_when_unhealthy`` it is terminated where Gymnasium's is.
+
+    ``info`` is as in :class:`SafeHalfCheetah`, with ``state`` ``(28,)``, :math:`[x, y, z, \text{yaw}, \text{pitch},
+    \text{roll}]`, the joints' angles and 14 velocities, and ``torso``, the first six. Yaw and roll are in (−π, π], the
+    pitch within ±π/2. The tilt is the angle between the torso's axis and the vertical, π for an ant on its back.
+
+    Args:
+        render_mode, width, height, settings: as in :class:`SafeHalfCheetah`.
+
+    Attributes:
+        limits: thresholds of what costs, by name.
+
+    Raises:
+        InvalidSetting, NonFiniteValue, gymnasium.error.ResetNeeded: see ``SingleCopy``.
+
+    >>> SafeAnt().reset(seed=0)[1]["torso"].shape
+    (6,)
+    """
+
+    def __init__(
+        self,
+        *,
+        render_mode: str | None = None,
+        width: int = 480,
+        height: int = 360,
+        **settings: Unpack[LocomotionSettings],
+    ) -> None:
+        vector = SafeAntVector(1, threads=1, autoreset_mode=AutoresetMode.DISABLED, **settings)
+        self.limits = vector.limits
+        super().__init__(vector, render_mode=render_mode, width=width, height=height)
+
+
+class SafeHumanoidVector(MujocoVectorEnv):
+    """``num_envs`` copies of :class:`SafeHumanoid`, simulated on all cores.
+
+    Args:
+        num_envs: number of copies.
+        settings: see :class:`~constrained_maxent.envs.locomotion.VectorSettings`.
+
+    Attributes:
+        limits: thresholds of what costs, by name.
+    """
+
+    def __init__(self, num_envs: int = 1, **settings: Unpack[VectorSettings]) -> None:
+        self.limits, arguments = functions(HUMANOID, **settings)
+        super().__init__(num_envs=num_envs, **arguments)
+
+
+class SafeHumanoid(SingleCopy):
+    r"""Gymnasium's ``Humanoid-v5`` without inertias and forces, with costs of going too fast and leaning over.
+
+    Observation, float64: positions and velocities ``(45,)``, the first of Gymnasium's. Action: 17 torques, −0.4 to 0.4
+    each. Reward: Gymnasium's without its cost of contacts, and with the way of the torso instead of the center of mass.
+    An episode of 1000 steps of 0.015 s is truncated; with ``terminate_when_unhealthy`` it is terminated where
+    Gymnasium's is.
+
+    ``info`` is as in :class:`SafeAnt`, with 17 joints and 23 velocities: ``state`` ``(46,)``.
+
+    Args:
+        render_mode, width, height, settings: as in :class:`SafeHalfCheetah`.
+
+    Attributes:
+        limits: thresholds of what costs, by name.
+
+    Raises:
+        InvalidSetting, NonFiniteValue, gymnasium.error.ResetNeeded: see ``SingleCopy``.
+
+    >>> SafeHumanoid().reset(seed=0)[1]["state"].shape
+    (46,)
+    """
+
+    def __init__(
+        self,
+        *,
+        render_mode: str | None = None,
+        width: int = 480,
+        height: int = 360,
+        **settings: Unpack[LocomotionSettings],
+    ) -> None:
+        vector = SafeHumanoidVector(1, threads=1, autoreset_mode=AutoresetMode.DISABLED, **settings)
+        self.limits = vector.limits
+        super().__init__(vector, render_mode=render_mode, width=width, height=height)
