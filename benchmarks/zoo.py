@@ -50,7 +50,7 @@ N_STEPS = 1000
 COPIES = 4
 LONGEST = 120  # seconds of each try
 
-SETTINGS = TrainSettings(num_envs=COPIES, steps_per_batch=400)
+SETTINGS = TrainSettings(num_envs=COPIES, steps_per_batch=200)
 
 BOX, WIDE = Box(-1.0, 1.0, (3,)), Box(-np.inf, np.inf, (2, 2), dtype=np.float64)
 PICTURE = Box(0, 255, (12, 12, 3), dtype=np.uint8)
@@ -177,7 +177,13 @@ def _copy(space: Any) -> Any:
 
 
 # What λ̂ is over, by family, where the refusal of the whole observation asks for it.
-STATES: dict[str, tuple[str, ...]] = {"minigrid": ("direction",), "robotics": ("achieved_goal",)}
+STATES: dict[str, tuple[str, ...]] = {
+    "gymnasium": ("0", "1"),
+    "dm_control": ("0", "1"),
+    "minigrid": ("direction",),
+    "robotics": ("achieved_goal",),
+    "highway": ("0", "1"),
+}
 
 
 def _registered(*modules: str) -> Iterator[str]:
