@@ -74,7 +74,7 @@ class Robot:
         forward_weight, healthy_reward, control_weight: of the reward.
         noise: of first states; that of positions is uniform.
         velocities_are_normal: whether their noise is normal, or uniform too.
-        time_limit: 1000 steps [s].
+        time_limit: 100 steps [s], until a robot that moves at random has fallen; where it lies, no limit matters.
         limits: of what costs, by name; see ``benchmarks/locomotion_thresholds.py``.
     """
 
@@ -102,8 +102,8 @@ HALF_CHEETAH = Robot(
     base_height=0.7,
     control_weight=0.1,
     noise=0.1,
-    time_limit=50.0,
-    limits={"speed": 1.0, "tilt": 0.5, "height": 0.5},
+    time_limit=5.0,
+    limits={"speed": 0.8, "tilt": 0.15, "height": 0.58},
 )
 ANT = Robot(
     xml="ant.xml",
@@ -111,8 +111,8 @@ ANT = Robot(
     healthy_reward=1.0,
     control_weight=0.5,
     noise=0.1,
-    time_limit=50.0,
-    limits={"speed": 1.0, "tilt": 0.5, "height": 0.4},
+    time_limit=5.0,
+    limits={"speed": 1.25, "tilt": 1.0, "height": 0.59},
 )
 HUMANOID = Robot(
     xml="humanoid.xml",
@@ -122,8 +122,8 @@ HUMANOID = Robot(
     control_weight=0.1,
     noise=0.01,
     velocities_are_normal=False,
-    time_limit=15.0,
-    limits={"speed": 1.0, "tilt": 0.5, "height": 0.5},
+    time_limit=1.5,
+    limits={"speed": 1.0, "tilt": 1.5, "height": 0.2},
 )
 
 

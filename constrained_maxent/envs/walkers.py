@@ -38,7 +38,7 @@ class SafeHalfCheetah(SingleCopy):
     r"""Gymnasium's ``HalfCheetah-v5``, with costs of going too fast and leaning over.
 
     Observation, float64: positions and velocities ``(17,)`` as Gymnasium's. Action: six torques, −1 to 1 each. Reward:
-    Gymnasium's. An episode of 1000 steps of 0.05 s is truncated, never terminated.
+    Gymnasium's. An episode of 5 s (100 steps) is truncated, never terminated.
 
     On every step ``info`` holds
 
@@ -100,7 +100,7 @@ class SafeAnt(SingleCopy):
 
     Observation, float64: positions and velocities ``(27,)``, as Gymnasium's with ``include_cfrc_ext_in_observation=
     False``. Action: eight torques, −1 to 1 each. Reward: Gymnasium's without its cost of contacts, and with the way of
-    the torso in the very step, where Gymnasium's lags by a sub-step. An episode of 1000 steps of 0.05 s is truncated;
+    the torso in the very step, where Gymnasium's lags by a sub-step. An episode of 5 s (100 steps) is truncated;
     with ``terminate_when_unhealthy`` it is terminated where Gymnasium's is.
 
     ``info`` is as in :class:`SafeHalfCheetah`, with ``state`` ``(28,)``, :math:`[x, y, z, \text{yaw}, \text{pitch},
@@ -154,7 +154,7 @@ class SafeHumanoid(SingleCopy):
 
     Observation, float64: positions and velocities ``(45,)``, the first of Gymnasium's. Action: 17 torques, −0.4 to 0.4
     each. Reward: Gymnasium's without its cost of contacts, and with the way of the torso instead of the center of mass.
-    An episode of 1000 steps of 0.015 s is truncated; with ``terminate_when_unhealthy`` it is terminated where
+    An episode of 1.5 s (100 steps) is truncated; with ``terminate_when_unhealthy`` it is terminated where
     Gymnasium's is.
 
     ``info`` is as in :class:`SafeAnt`, with 17 joints and 23 velocities: ``state`` ``(46,)``.
