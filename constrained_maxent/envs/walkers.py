@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from collections.abc import Sequence
+from typing import TypedDict, Unpack
 
 from gymnasium.vector import AutoresetMode
 
@@ -10,12 +11,51 @@ from constrained_maxent.envs.locomotion import (
     ANT,
     HALF_CHEETAH,
     HUMANOID,
-    LocomotionSettings,
-    VectorSettings,
     functions,
 )
 from constrained_maxent.envs.mujoco_vector import MujocoVectorEnv
 from constrained_maxent.envs.single_copy import SingleCopy
+
+
+class LocomotionSettings(TypedDict, total=False):
+    """Arguments of the walking robots, scalar and vector.
+
+    Attributes:
+        costs: what costs, of ``"speed"``, ``"tilt"`` and ``"height"``; ``info["cost"]`` is their sum.
+        speed_limit: horizontal speed of the torso from which a step costs 1 [m/s].
+        tilt_limit: angle between the torso's axis and the vertical from which it does [rad].
+        height_limit: height of the torso over the ground below which it does [m].
+        terminate_when_unhealthy: whether episodes end where Gymnasium's would, instead of going on.
+        exclude_current_positions_from_observation: whether an observation tells the posture alone, as Gymnasium's does
+            by default, and not the place.
+        time_limit: after which an episode is truncated [s], or ``None``.
+        frame_skip: simulation steps for which each action is held.
+    """
+
+    costs: Sequence[str]
+    speed_limit: float
+    tilt_limit: float
+    height_limit: float
+    terminate_when_unhealthy: bool
+    exclude_current_positions_from_observation: bool
+    time_limit: float | None
+    frame_skip: int
+
+
+class VectorSettings(LocomotionSettings, total=False):
+    """Arguments of the walking robots' vector form.
+
+    Attributes:
+        staggered_starts, threads, render_mode, width, height, autoreset_mode: as in
+            :class:`~constrained_maxent.envs.MujocoVectorEnv`.
+    """
+
+    staggered_starts: bool
+    threads: int | None
+    render_mode: str | None
+    width: int
+    height: int
+    autoreset_mode: AutoresetMode | str
 
 
 class SafeHalfCheetahVector(MujocoVectorEnv):
@@ -23,7 +63,7 @@ class SafeHalfCheetahVector(MujocoVectorEnv):
 
     Args:
         num_envs: number of copies.
-        settings: see :class:`~constrained_maxent.envs.locomotion.VectorSettings`.
+        settings: see :class:`~constrained_maxent.envs.walkers.VectorSettings`.
 
     Attributes:
         limits: thresholds of what costs, by name.
@@ -52,7 +92,7 @@ class SafeHalfCheetah(SingleCopy):
     Args:
         render_mode: ``"human"``, ``"rgb_array"`` or ``None``.
         width, height: of images [pixels].
-        settings: see :class:`~constrained_maxent.envs.locomotion.LocomotionSettings`.
+        settings: see :class:`~constrained_maxent.envs.walkers.LocomotionSettings`.
 
     Attributes:
         limits: thresholds of what costs, by name.
@@ -84,7 +124,7 @@ class SafeAntVector(MujocoVectorEnv):
 
     Args:
         num_envs: number of copies.
-        settings: see :class:`~constrained_maxent.envs.locomotion.VectorSettings`.
+        settings: see :class:`~constrained_maxent.envs.walkers.VectorSettings`.
 
     Attributes:
         limits: thresholds of what costs, by name.
@@ -138,7 +178,7 @@ class SafeHumanoidVector(MujocoVectorEnv):
 
     Args:
         num_envs: number of copies.
-        settings: see :class:`~constrained_maxent.envs.locomotion.VectorSettings`.
+        settings: see :class:`~constrained_maxent.envs.walkers.VectorSettings`.
 
     Attributes:
         limits: thresholds of what costs, by name.
