@@ -35,7 +35,7 @@ class Critic(nn.Module):
         self.register_buffer("mean", torch.zeros(()))
         self.register_buffer("std", torch.ones(()))
         # Fused: each parameter in one pass, instead of a dozen.
-        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=settings.critic_learning_rate, fused=True)
+        self.optimizer = torch.optim.Adam(self.parameters(), lr=settings.critic_learning_rate, fused=True)
 
     def values(self, rows: NDArray[Any]) -> FloatArray:
         """V(s), ``(n,)``, for observation rows ``(n, ...)``."""
@@ -57,14 +57,17 @@ class Critic(nn.Module):
         settings, device = self._settings, self.mean.device
         self.mean.fill_(float(return_t.mean()))
         self.std.fill_(max(float(return_t.std()), 1e-8))
-        inputs = self.features(torch.as_tensor(rows, device=device))
+        seen = torch.as_tensor(rows, device=device)
+        learns_features = any(True for _ in self.features.parameters())
+        inputs = seen if learns_features else self.features(seen)
         targets = (torch.as_tensor(return_t, dtype=torch.float32, device=device) - self.mean) / self.std
         loss = torch.zeros(())
         for _ in range(settings.critic_steps):
             chosen = torch.as_tensor(rng.integers(len(rows), size=min(settings.critic_batch_size, len(rows))))
-            loss = (self.network(inputs[chosen])[:, 0] - targets[chosen]).square().mean()
+            features = self.features(inputs[chosen]) if learns_features else inputs[chosen]
+            loss = (self.network(features)[:, 0] - targets[chosen]).square().mean()
             self.optimizer.zero_grad()
             loss.backward()
-            nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+            nn.utils.clip_grad_norm_(self.parameters(), 1.0)
             self.optimizer.step()
         return float(loss.item())

@@ -25,7 +25,7 @@ from constrained_maxent.agents.updates import NaturalGradient, PolicyAverage, up
 from constrained_maxent.errors import InvalidSetting, UnsupportedSpace
 from constrained_maxent.schedules import Geometric
 from constrained_maxent.seeds import derived_seed
-from constrained_maxent.spaces import Environment, as_batch, from_row
+from constrained_maxent.spaces import Environment, as_batch, from_row, from_rows
 from constrained_maxent.types import FloatArray, check_count, check_seed, is_number
 
 Callback = Callable[["PGP", IterationReport], bool | None]
@@ -45,7 +45,7 @@ class PGP:
     reset, so a run that is saved and continued equals an uninterrupted one bit for bit.
 
     Args:
-        env: a wrapped environment, scalar or vector, with ``Discrete`` or ``Box`` actions.
+        env: a wrapped environment, scalar or vector, with finite or ``Box`` actions.
         settings: hyperparameters; single ones may be given as keywords instead, ``PGP(env, learning_rate=0.1)``.
             What is left out the environment may suggest, as the -PGP- ids do.
         seed: of everything random: actions, networks, and the environment's resets.
@@ -287,7 +287,8 @@ class PGP:
         """
         rows, single = as_batch(self._collector.observation_space, observation)
         actions = self._choose(rows, None if deterministic else self._predict_rng)
-        return (from_row(self._collector.action_space, actions[0]) if single else actions), None
+        space = self._collector.action_space
+        return (from_row(space, actions[0]) if single else from_rows(space, actions)), None
 
     def _choose(self, rows: NDArray[Any], rng: np.random.Generator | None) -> NDArray[Any]:
         policy = self.policy
@@ -305,7 +306,7 @@ class PGP:
             UnsupportedSpace: observations or actions are not finite.
         """
         if not isinstance(self.policy, (TabularSoftmax, CategoricalMLP)):
-            raise UnsupportedSpace("Only a policy over Discrete actions has a table.")
+            raise UnsupportedSpace("Only a policy over finite actions has a table.")
         return self.policy.table()
 
     # Checkpoints.

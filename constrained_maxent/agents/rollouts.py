@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.records import Report
-from constrained_maxent.spaces import Environment, as_row, as_rows, from_row, single_spaces
+from constrained_maxent.spaces import Environment, as_row, as_rows, from_row, from_rows, single_spaces
 from constrained_maxent.tracker import NEW_BATCH, find_tracker
 from constrained_maxent.types import FloatArray, IntArray
 
@@ -42,7 +42,7 @@ class Rollout:
     """The steps of a batch whose rewards belong to the gradient, trajectory by trajectory.
 
     Attributes:
-        rows: observations, ``(n_steps, ...)``.
+        rows: observations, ``(n_steps, ...)``; those of ``uint8``, pictures for example, stay so.
         actions: raw actions of the policy, ``(n_steps, ...)``.
         rewards: pseudo-rewards, ``(n_steps,)``.
         weights: w_t of the occupancy, ``(n_steps,)``.
@@ -98,6 +98,7 @@ class Collector:
         space = self.observation_space
         is_image = isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.integer)
         self._kept_as = space.dtype if is_image else None
+        self._takes_rows = isinstance(self.action_space, (gym.spaces.Box, gym.spaces.Discrete))
 
     def restart(self, *, seed: Any) -> None:
         """Begin a new batch at the start of episodes; ``seed`` is what ``reset`` of the environment takes."""
@@ -180,7 +181,8 @@ class Collector:
 
     def _step(self, actions: NDArray[Any]) -> tuple[Any, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
         if self._vector is not None:
-            observation, _, terminated, truncated, infos = self._vector.step(actions)
+            taken = actions if self._takes_rows else from_rows(self.action_space, actions)
+            observation, _, terminated, truncated, infos = self._vector.step(taken)
             return observation, terminated, truncated, infos
         observation, _, terminated, truncated, info = self.env.step(from_row(self.action_space, actions[0]))
         return observation, np.array([terminated]), np.array([truncated]), info
@@ -225,7 +227,7 @@ class Collector:
         # Fragments stand for less than an episode each, by their share of the steps.
         share = len(ready) / report.episodes if report.whole_episodes else lengths.sum() / report.steps
         return Rollout(
-            rows=chosen if self._kept_as is None else chosen.astype(np.float64),
+            rows=chosen if self._kept_as is None or self._kept_as == np.uint8 else chosen.astype(np.float64),
             actions=actions[calls, np.repeat(envs, lengths)],
             rewards=join(report.pseudo_rewards),
             weights=join(report.weights),

@@ -19,10 +19,11 @@ from constrained_maxent.evaluation import (
     exact_problem,
 )
 from constrained_maxent.evaluation.limits import judge_exactly
-from constrained_maxent.runs.environments import VectorEnv, make_environment
+from constrained_maxent.runs.environments import make_environment
 from constrained_maxent.runs.recorder import exact_evaluation
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
+from constrained_maxent.runs.states import VectorEnv
 from constrained_maxent.runs.training import exact_json, load_agent, load_config
 from constrained_maxent.tracker import find_tracker
 

@@ -21,10 +21,11 @@ from constrained_maxent.functionals import Functional
 from constrained_maxent.occupancy import Mixture, Scale
 from constrained_maxent.oracle.published import first_copy
 from constrained_maxent.references import Reference, shipped
-from constrained_maxent.runs.environments import VectorEnv, make_environment
+from constrained_maxent.runs.environments import make_environment
 from constrained_maxent.runs.recorder import exact_evaluation
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
+from constrained_maxent.runs.states import VectorEnv
 from constrained_maxent.runs.training import load_agent, load_config
 from constrained_maxent.seeds import PICTURE, derived_reset_seed
 from constrained_maxent.spaces import Environment, as_rows, single_spaces

@@ -6,6 +6,7 @@ from constrained_maxent.spaces.rows import (
     as_batch,
     as_row,
     as_rows,
+    components,
     from_row,
     from_rows,
     is_finite,
@@ -14,7 +15,7 @@ from constrained_maxent.spaces.rows import (
     row_space,
     width,
 )
-from constrained_maxent.spaces.selection import Selection, names_of_numbers
+from constrained_maxent.spaces.selection import Selection, leaves, names_of_numbers
 
 __all__ = [
     "Environment",
@@ -25,11 +26,13 @@ __all__ = [
     "as_batch",
     "as_row",
     "as_rows",
+    "components",
     "from_row",
     "from_rows",
     "is_finite",
     "is_single",
     "kept_rows",
+    "leaves",
     "names_of_numbers",
     "require_own_spaces",
     "row_space",

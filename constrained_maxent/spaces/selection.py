@@ -61,7 +61,7 @@ class Selection:
         if max(numbers) >= (n := width(space)):
             raise InvalidSetting(f"state={numbers!r}: the observation has only {n} coordinates, from 0.")
         paths, self._coordinates, found, at = [], [], [], 0
-        for path, part in _leaves(space):
+        for path, part in leaves(space):
             end = at + width(part)
             if own := [number for number in numbers if at <= number < end]:
                 paths.append(path)
@@ -120,10 +120,11 @@ def _path(space: gym.Space[Any], key: str) -> Path:
     raise InvalidSetting(f"state: the observation has no {key!r}, it has {', '.join(map(str, space.spaces))}.")
 
 
-def _leaves(space: gym.Space[Any]) -> list[tuple[Path, gym.Space[Any]]]:
+def leaves(space: gym.Space[Any]) -> list[tuple[Path, gym.Space[Any]]]:
+    """The parts of a space that have no parts themselves, each with its keys, in the order of its rows."""
     if not isinstance(space, Composite):
         return [((), space)]
-    return [((key, *path), leaf) for key, part in parts_of(space).items() for path, leaf in _leaves(part)]
+    return [((key, *path), leaf) for key, part in parts_of(space).items() for path, leaf in leaves(part)]
 
 
 def _at(space: gym.Space[Any], path: Path) -> gym.Space[Any]:
@@ -146,5 +147,5 @@ def names_of_numbers(space: gym.spaces.Dict) -> list[str]:
 
 
 def _has_numbers(space: gym.Space[Any]) -> bool:
-    parts = [leaf for _, leaf in _leaves(space)]
+    parts = [leaf for _, leaf in leaves(space)]
     return bool(parts) and all(isinstance(leaf, gym.spaces.Box) or is_finite(leaf) for leaf in parts)

@@ -1,4 +1,4 @@
-"""Stochastic policies: a softmax table, and networks for any ``Discrete`` or ``Box`` action space."""
+"""Stochastic policies: a softmax table, and networks for any finite or ``Box`` action space."""
 
 from constrained_maxent.agents.policies.categorical import CategoricalMLP
 from constrained_maxent.agents.policies.choice import is_table, make_policy

@@ -14,7 +14,7 @@ from constrained_maxent.agents.policies.tabular_softmax import TabularSoftmax
 from constrained_maxent.agents.settings import PolicyKind
 from constrained_maxent.errors import UnsupportedSpace
 from constrained_maxent.occupancy.counts import DENSE_CELLS
-from constrained_maxent.spaces import FiniteSpace
+from constrained_maxent.spaces import FiniteSpace, is_finite
 
 
 def make_policy(
@@ -28,16 +28,19 @@ def make_policy(
     """The policy for a pair of spaces; networks have ``hidden_sizes``, and observations normalized if wanted.
 
     Raises:
-        UnsupportedSpace: the action space is neither ``Discrete`` nor ``Box``, or a table is asked for and impossible.
+        UnsupportedSpace: the action space is neither finite nor a ``Box``, or a table is asked for and impossible.
     """
-    if isinstance(action_space, gym.spaces.Discrete):
-        if is_table(observation_space, action_space, kind=kind):
-            return TabularSoftmax(observation_space, action_space)
-        return CategoricalMLP(observation_space, action_space, hidden_sizes, normalize=normalize)
-    if not isinstance(action_space, gym.spaces.Box):
-        raise UnsupportedSpace(f"{action_space} is neither Discrete nor Box: PGP has no policy for it.")
+    if isinstance(action_space, gym.spaces.Discrete) and is_table(observation_space, action_space, kind=kind):
+        return TabularSoftmax(observation_space, action_space)
     if kind == "tabular":
         raise UnsupportedSpace("A tabular policy needs Discrete actions: take policy='mlp'.")
+    if is_finite(action_space):
+        return CategoricalMLP(observation_space, action_space, hidden_sizes, normalize=normalize)
+    if not isinstance(action_space, gym.spaces.Box):
+        raise UnsupportedSpace(
+            f"{action_space} is neither finite nor a Box: PGP has no policy for it. Make its actions of those of one "
+            "Box in a gymnasium.ActionWrapper."
+        )
     return GaussianMLP(observation_space, action_space, hidden_sizes, normalize=normalize)
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
+from constrained_maxent.agents.policies.pictures import PictureEncoder, is_picture
 from constrained_maxent.agents.policies.policy import Policy, to_array
 from constrained_maxent.errors import UnsupportedSpace
-from constrained_maxent.spaces import FiniteSpace
+from constrained_maxent.spaces import components, leaves, width
 from constrained_maxent.types import FloatArray
 
 LARGEST_INPUT = 1_000_000
@@ -24,16 +24,42 @@ LARGEST_NORMALIZED = 10.0
 """Normalized observations are clipped here: one outlier would drive the network far from all that it has learnt."""
 
 
+class _Numbers(NamedTuple):
+    """Columns of rows that are inputs themselves, and where their statistics are."""
+
+    columns: slice
+    statistics: slice
+
+
+class _Cells(NamedTuple):
+    """Columns of rows with whole numbers, one-hot each."""
+
+    columns: slice
+    starts: list[int]
+    sizes: list[int]
+
+
+class _Picture(NamedTuple):
+    """Columns of rows that an encoder sees, by its number."""
+
+    columns: slice
+    encoder: int
+
+
 class Features(nn.Module):
-    """Observations as network input: ``Box`` flattened, finite spaces one-hot by component.
+    """Observations as network input: ``Box`` flattened, finite spaces one-hot by component, pictures encoded.
+
+    ``Tuple`` and ``Dict`` are their parts side by side, in the order of ``gymnasium.spaces.flatten``. Pictures go
+    through a :class:`~constrained_maxent.agents.policies.pictures.PictureEncoder`, which learns with the network.
 
     Args:
         space: of the observations.
-        normalize: whether ``Box`` observations are shifted and scaled to mean 0 and variance 1 over all rows that
-            ``observe`` was given, and clipped to ±10. The statistics are buffers: part of every checkpoint.
+        normalize: whether the numbers of ``Box`` observations that are no pictures are shifted and scaled to mean 0 and
+            variance 1 over all rows that ``observe`` was given, and clipped to ±10. The statistics are buffers: part of
+            every checkpoint.
 
     Raises:
-        UnsupportedSpace: neither, or more than ``LARGEST_INPUT`` inputs.
+        UnsupportedSpace: a part without numbers, or more than ``LARGEST_INPUT`` inputs.
     """
 
     count: torch.Tensor
@@ -42,29 +68,45 @@ class Features(nn.Module):
 
     def __init__(self, space: gym.Space[Any], *, normalize: bool = False) -> None:
         super().__init__()
-        self._sizes: list[int] | None = None
-        if isinstance(space, gym.spaces.Box):
-            self.size = int(np.prod(space.shape))
-        else:
-            finite = FiniteSpace(space)
-            self._sizes, self._starts = finite.sizes, finite.starts
-            self.size = sum(self._sizes)
+        self._parts: list[_Numbers | _Cells | _Picture] = []
+        self.encoders = nn.ModuleList()
+        at = self._n_numbers = self.size = 0
+        for _, leaf in leaves(space):
+            columns = slice(at, at := at + width(leaf))
+            if is_picture(leaf):
+                encoder = PictureEncoder(leaf.shape or ())
+                self._parts.append(_Picture(columns, len(self.encoders)))
+                self.encoders.append(encoder)
+                self.size += encoder.size
+            elif isinstance(leaf, gym.spaces.Box):
+                n = width(leaf)
+                self._parts.append(_Numbers(columns, slice(self._n_numbers, self._n_numbers + n)))
+                self._n_numbers += n
+                self.size += n
+            else:
+                starts, sizes = components(leaf)
+                self._parts.append(_Cells(columns, starts, sizes))
+                self.size += sum(sizes)
         if self.size > LARGEST_INPUT:
             raise UnsupportedSpace(
                 f"{space} would be {self.size:,} inputs of a network: describe the observation more coarsely, or as a "
                 "MultiDiscrete of small components."
             )
-        self._normalizes = normalize and self._sizes is None
+        self._normalizes = normalize and self._n_numbers > 0
         if self._normalizes:
             self.register_buffer("count", torch.zeros((), dtype=torch.float64))
-            self.register_buffer("mean", torch.zeros(self.size, dtype=torch.float64))
-            self.register_buffer("variance", torch.ones(self.size, dtype=torch.float64))
+            self.register_buffer("mean", torch.zeros(self._n_numbers, dtype=torch.float64))
+            self.register_buffer("variance", torch.ones(self._n_numbers, dtype=torch.float64))
 
     def observe(self, rows: NDArray[Any]) -> None:
         """Merge mean and variance of more rows, ``(n, ...)`` (Chan, Golub and LeVeque 1979)."""
         if not (self._normalizes and len(rows)):
             return
-        flat = torch.as_tensor(rows, device=self.mean.device).reshape(len(rows), -1).double()
+        flat = torch.as_tensor(rows, device=self.mean.device).reshape(len(rows), -1)
+        if not self.is_flat:
+            numbers = [flat[:, part.columns] for part in self._parts if isinstance(part, _Numbers)]
+            flat = torch.cat(numbers, dim=1)
+        flat = flat.double()
         fresh_mean, fresh_variance = flat.mean(dim=0), flat.var(dim=0, unbiased=False)
         share = len(rows) / (float(self.count) + len(rows))
         difference = fresh_mean - self.mean
@@ -75,8 +117,8 @@ class Features(nn.Module):
 
     @property
     def is_flat(self) -> bool:
-        """Whether these are the numbers of a ``Box`` as they are."""
-        return self._sizes is None
+        """Whether these are the numbers of ``Box`` spaces as they are."""
+        return self.size == self._n_numbers
 
     def _scale(self) -> torch.Tensor:
         # What is constant, but for the rounding of its mean, stays as it is, shifted to 0.
@@ -88,15 +130,26 @@ class Features(nn.Module):
         return (to_array(self.mean), to_array(self._scale())) if self._normalizes else None
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        if self._sizes is None:
-            flat = rows.reshape(len(rows), -1)
-            if self._normalizes:
-                flat = ((flat - self.mean) * self._scale()).clamp(-LARGEST_NORMALIZED, LARGEST_NORMALIZED)
-            return flat.to(torch.float32)
-        components = rows.reshape(len(rows), -1).long() - torch.as_tensor(self._starts, device=rows.device)
-        return torch.cat([functional.one_hot(components[:, i], size) for i, size in enumerate(self._sizes)], dim=1).to(
-            torch.float32
-        )
+        flat = rows.reshape(len(rows), -1)
+        if self.is_flat:
+            return self._numbers(flat, slice(None))
+        inputs: list[torch.Tensor] = []
+        for part in self._parts:
+            own = flat[:, part.columns]
+            if isinstance(part, _Numbers):
+                inputs.append(self._numbers(own, part.statistics))
+            elif isinstance(part, _Picture):
+                inputs.append(self.encoders[part.encoder](own))
+            else:
+                digits = own.long() - torch.as_tensor(part.starts, device=rows.device)
+                inputs += [functional.one_hot(digits[:, i], n).to(torch.float32) for i, n in enumerate(part.sizes)]
+        return inputs[0] if len(inputs) == 1 else torch.cat(inputs, dim=1)
+
+    def _numbers(self, flat: torch.Tensor, statistics: slice) -> torch.Tensor:
+        if self._normalizes:
+            centered = (flat - self.mean[statistics]) * self._scale()[statistics]
+            flat = centered.clamp(-LARGEST_NORMALIZED, LARGEST_NORMALIZED)
+        return flat.to(torch.float32)
 
 
 def mlp(n_inputs: int, hidden_sizes: Sequence[int], n_outputs: int) -> nn.Sequential:

@@ -15,10 +15,11 @@ from constrained_maxent.types import FloatArray
 
 
 class Policy(nn.Module, ABC):
-    """π(a|s) with parameters. Rows are observations as ``occupancy.spaces.as_rows`` records them.
+    """π(a|s) with parameters. Rows are observations as ``spaces.as_rows`` records them.
 
-    *Raw* actions are what the policy samples: numbers from 0 for ``Discrete``, values before the squashing for ``Box``,
-    so that log π is exact at the bounds. ``to_env`` turns them into actions of the environment.
+    *Raw* actions are what the policy samples: numbers from 0 for finite spaces, values before the squashing for
+    ``Box``, so that log π is exact at the bounds. ``to_env`` turns them into actions of the environment, or into rows
+    of them where these are of several components.
 
     Every method raises ``NonFiniteValue`` if the parameters have diverged.
     """

@@ -101,8 +101,8 @@ def measure(run: MepolRun) -> dict[str, Any]:
         task.make(COPIES),
         Entropy(over="state"),
         {"cost": Constraint(cost)} if run.case == "limit" else {},
-        estimator=NearestNeighbors(),
-        state=task.state,
+        estimator=NearestNeighbors(periodic=task.periodic),
+        state=task.explored,
         episodes_per_batch=COPIES,
         discount=1.0,
     )

@@ -12,6 +12,7 @@ from constrained_maxent.evaluation import Grid
 from constrained_maxent.reproduction import MepolTaskName
 from constrained_maxent.reproduction.mepol.worlds import EndlessMountainCar, FourRooms
 from constrained_maxent.types import FloatArray
+from constrained_maxent.wrappers.states import StateSource
 
 VectorEnv = gym.vector.VectorEnv[Any, Any, Any]
 
@@ -25,17 +26,21 @@ class Task:
 
     Attributes:
         make: as many copies.
-        state: the coordinates of the observation that the entropy is of; ``None``: all.
+        explored: what λ̂ is over, as ``state=`` has it: what the yardstick measures, without what is redundant.
+        periodic: angles of that.
+        measured: the coordinates of the observation that the yardstick measures; ``None``: all.
         neighbors: k of the yardstick.
         batches: of 20 episodes each.
         seeds: how many are run.
         cost: 0 or 1 for each step: a key of ``info``, or a function of observation, action and next observation.
         limit: the share of steps that may cost.
-        grid: whose cells are counted, of the first coordinates of the state.
+        grid: whose cells are counted, of the first coordinates of what is measured.
     """
 
     make: Callable[[int], VectorEnv]
-    state: tuple[int, ...] | None = None
+    explored: StateSource | None = None
+    periodic: tuple[int, ...] = ()
+    measured: tuple[int, ...] | None = None
     neighbors: int = 4
     batches: int
     seeds: int = 5
@@ -44,8 +49,8 @@ class Task:
     grid: Grid | None = None
 
     def states(self, observations: FloatArray) -> FloatArray:
-        """What the entropy is of, of observations ``(..., n)``."""
-        return observations if self.state is None else observations[..., list(self.state)]
+        """What the yardstick measures, of observations ``(..., n)``."""
+        return observations if self.measured is None else observations[..., list(self.measured)]
 
 
 def _copies(make: Callable[[], gym.Env[Any, Any]], horizon: int) -> Callable[[int], VectorEnv]:
@@ -75,7 +80,9 @@ TASKS: Mapping[MepolTaskName, Task] = {
     "four-rooms": Task(make=_copies(FourRooms, 1200), neighbors=50, batches=40, cost=is_upper_right, limit=0.05),
     "ant": Task(
         make=_robot("SafeAnt-v0", 500, 0.05),
-        state=tuple(range(7)),
+        explored="torso",
+        periodic=(3, 5),
+        measured=tuple(range(7)),
         batches=200,
         cost="cost_speed",
         limit=0.1,
@@ -83,7 +90,8 @@ TASKS: Mapping[MepolTaskName, Task] = {
     ),
     "humanoid": Task(
         make=_robot("SafeHumanoid-v0", 500, 0.015),
-        state=tuple(range(24)),
+        explored=[0, 1, 2, *range(4, 24)],  # of a unit quaternion three numbers tell the fourth
+        measured=tuple(range(24)),
         batches=100,
         seeds=2,
         cost="cost_speed",

@@ -4,7 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Text
 
 from constrained_maxent.agents.policies import (
     CategoricalMLP,
@@ -27,6 +27,8 @@ class TestMakePolicy:
             (Discrete(600_000), Discrete(2), "auto", CategoricalMLP),
             (Discrete(600_000), Discrete(2), "tabular", TabularSoftmax),
             (Discrete(5), Box(0.0, 1.0, (2,)), "auto", GaussianMLP),
+            (Discrete(5), MultiDiscrete([2, 2]), "auto", CategoricalMLP),
+            (Dict({"a": Discrete(2)}), Discrete(2), "auto", TabularSoftmax),
         ],
     )
     def test_kinds(self, observations, actions, kind, expected):
@@ -35,10 +37,11 @@ class TestMakePolicy:
     @pytest.mark.parametrize(
         ("observations", "actions", "kind", "message"),
         [
-            (Discrete(2), MultiDiscrete([2, 2]), "auto", "neither Discrete nor Box"),
+            (Discrete(2), Dict({"a": Box(0.0, 1.0)}), "auto", "neither finite nor a Box"),
             (Discrete(2), Box(0.0, 1.0), "tabular", "policy='mlp'"),
+            (Discrete(2), MultiDiscrete([2, 2]), "tabular", "policy='mlp'"),
             (Box(0.0, 1.0), Discrete(2), "tabular", "Box"),
-            (Dict({"a": Discrete(2)}), Discrete(2), "auto", "Dict"),
+            (Dict({"a": Text(2)}), Discrete(2), "auto", "Text"),
             (Discrete(10**9), Discrete(2), "auto", "coarsely"),
             (Discrete(10**9), Discrete(2), "tabular", "coarsely"),
         ],

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple, flatten
 
 from constrained_maxent.agents.policies import Features
+from constrained_maxent.spaces import as_row
 
 
 def box(n, dtype=np.float64):
@@ -135,3 +136,32 @@ def test_statistics_are_part_of_the_state():
         features.observe(2.0 * rows)
     np.testing.assert_array_equal(seen(one, rows), seen(other, rows))
     assert other.count == 40
+
+
+NESTED = Dict(
+    b=Box(-9, 9, (2, 2), np.float64),
+    a=Discrete(3, start=-1),
+    c=Tuple((MultiDiscrete([2, 3]), Box(-9, 9, (), np.float64))),
+)
+
+
+def test_parts_side_by_side_as_gymnasium_flattens_them():
+    NESTED.seed(0)
+    elements = [NESTED.sample() for _ in range(20)]
+    rows = np.array([as_row(NESTED, element) for element in elements])
+    expected = np.array([flatten(NESTED, element) for element in elements])
+    features = Features(NESTED)
+    assert features.size == expected.shape[1]
+    assert not features.is_flat
+    np.testing.assert_allclose(seen(features, rows), expected, rtol=1e-6)
+
+
+def test_only_numbers_of_boxes_are_normalized():
+    NESTED.seed(0)
+    rows = np.array([as_row(NESTED, NESTED.sample()) for _ in range(200)])
+    features = Features(NESTED, normalize=True)
+    features.observe(rows)
+    numbers = rows[:, [0, 1, 2, 3, 7]]
+    expected = (numbers - numbers.mean(axis=0)) / numbers.std(axis=0)
+    np.testing.assert_allclose(seen(features, rows)[:, [0, 1, 2, 3, 12]], expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(seen(features, rows)[:, 4:12], seen(Features(NESTED), rows)[:, 4:12])
