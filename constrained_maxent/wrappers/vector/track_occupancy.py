@@ -134,7 +134,7 @@ class TrackOccupancy(Tracking, VectorLayer):
     # Recording.
 
     def _checked_rows(self, observations: Any) -> NDArray[Any]:
-        rows = as_rows(self.single_observation_space, observations)
+        rows = as_rows(self._space, observations)
         if len(rows) != self.num_envs:
             raise InvalidData(f"There are {len(rows)} observations of {self.num_envs} sub-environments.")
         require_usable("The observations", rows)
@@ -197,7 +197,7 @@ class TrackOccupancy(Tracking, VectorLayer):
         rows = self._checked_rows(observations) if needs_rows else None
         if needs_rows:
             for final in finals.values():
-                require_usable("The observation", np.asarray(as_row(self.single_observation_space, final)))
+                require_usable("The observation", np.asarray(as_row(self._space, final)))
         starting = self._autoreset.starting(active, done)
         next_states = self._states_after(observations, infos, starting | (active & ~done))
         void = self._void(done, infos)
