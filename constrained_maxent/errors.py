@@ -171,6 +171,10 @@ class NoActionEntropy(UserWarning):
     """
 
 
+class UnseenObservation(UserWarning):
+    """An agent does not see parts of the observation, as they have no numbers; a warning."""
+
+
 class StaleRewards(UserWarning):
     """An agent replays rewards of estimates that have changed since; a warning."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, replace
 from os import PathLike
@@ -22,10 +23,10 @@ from constrained_maxent.agents.returns import advantages_and_returns, standardiz
 from constrained_maxent.agents.rollouts import Collector, Rollout
 from constrained_maxent.agents.settings import Hyperparameters, PGPSettings, complete
 from constrained_maxent.agents.updates import NaturalGradient, PolicyAverage, update_policy
-from constrained_maxent.errors import InvalidSetting, UnsupportedSpace
+from constrained_maxent.errors import InvalidSetting, UnseenObservation, UnsupportedSpace
 from constrained_maxent.schedules import Geometric
 from constrained_maxent.seeds import derived_seed
-from constrained_maxent.spaces import Environment, as_batch, from_row, from_rows
+from constrained_maxent.spaces import Environment, as_batch, from_row, from_rows, leaves, single_spaces
 from constrained_maxent.types import FloatArray, check_count, check_seed, is_number
 
 Callback = Callable[["PGP", IterationReport], bool | None]
@@ -93,6 +94,7 @@ class PGP:
     def _build(self) -> None:
         settings, collector = self.settings, self._collector
         spaces = collector.observation_space, collector.action_space
+        _warn_of_unseen(single_spaces(self.env)[0], spaces[0])
         table = is_table(*spaces, kind=settings.policy)
         # What is suggested suits the usual kind of policy, not the other one.
         is_usual = table == is_table(*spaces, kind="auto")
@@ -386,3 +388,14 @@ class PGP:
             agent.hyperparameters = Hyperparameters(**{name: getattr(complete_settings, name) for name in chosen})
         checkpoints.restore(path, content, agent)
         return agent
+
+
+def _warn_of_unseen(space: Any, seen: Any) -> None:
+    """Name the parts of a ``Dict`` that the policy does not see."""
+    if unseen := [".".join(map(str, path)) for path, _ in leaves(space) if path not in dict(leaves(seen))]:
+        warnings.warn(
+            f"The policy does not see {', '.join(unseen)} of the observation, which has no numbers. Where that tells "
+            "what to do, describe it by numbers in a wrapper of your own.",
+            UnseenObservation,
+            stacklevel=4,
+        )

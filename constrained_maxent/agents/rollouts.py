@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.records import Report
-from constrained_maxent.spaces import Environment, as_row, as_rows, from_row, from_rows, single_spaces
+from constrained_maxent.spaces import Environment, as_row, as_rows, from_row, from_rows, single_spaces, with_numbers
 from constrained_maxent.tracker import NEW_BATCH, find_tracker
 from constrained_maxent.types import FloatArray, IntArray
 
@@ -74,7 +74,7 @@ class Collector:
     Meanwhile the tracker knows log π of the policy, for estimates λ̂(s,a) = d̂(s)·π(a|s).
 
     Args:
-        env: a wrapped environment, scalar or vector.
+        env: a wrapped environment, scalar or vector. Rows have those parts of a ``Dict`` that have numbers.
 
     Raises:
         InvalidSetting: not an environment, or sub-environments that do not reset themselves.
@@ -82,7 +82,8 @@ class Collector:
     """
 
     def __init__(self, env: Environment) -> None:
-        self.observation_space, self.action_space = single_spaces(env)
+        observation_space, self.action_space = single_spaces(env)
+        self.observation_space = with_numbers(observation_space)
         self.env, self.tracker = env, find_tracker(env)
         self._vector = env if isinstance(env, gym.vector.VectorEnv) else None
         if self._vector is not None and self._vector.metadata.get("autoreset_mode") is AutoresetMode.DISABLED:

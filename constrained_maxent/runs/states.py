@@ -17,7 +17,7 @@ from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.runs.coordinates import Coordinates, circles, copies, is_coordinate, without_redundancy
 from constrained_maxent.runs.imports import imported
 from constrained_maxent.runs.settings import TrainSettings
-from constrained_maxent.spaces import Selection, as_rows, is_finite, names_of_numbers, row_space, width
+from constrained_maxent.spaces import Selection, as_rows, is_finite, row_space, width, with_numbers
 from constrained_maxent.wrappers.states import StateReader, StateSource
 
 VectorEnv = gym.vector.VectorEnv[Any, Any, Any]
@@ -70,7 +70,8 @@ def is_counted(settings: TrainSettings, source: StateSource | None, space: gym.S
         try:
             counted = is_finite(row_space(space))
         except UnsupportedSpace as error:
-            keys = names_of_numbers(space) if isinstance(space, gym.spaces.Dict) else []
+            numbers = with_numbers(space)
+            keys = list(numbers.spaces) if isinstance(numbers, gym.spaces.Dict) else []
             listed = f"keys of the observation that have numbers ({', '.join(keys)}), " if keys else ""
             raise UnsupportedSpace(
                 f"The observations are {space}: {error} Or say by --state what λ̂ is over: {listed}a key of info, or "

@@ -15,7 +15,7 @@ from constrained_maxent.spaces.rows import (
     row_space,
     width,
 )
-from constrained_maxent.spaces.selection import Selection, leaves, names_of_numbers
+from constrained_maxent.spaces.selection import Selection, leaves, with_numbers
 
 __all__ = [
     "Environment",
@@ -33,9 +33,9 @@ __all__ = [
     "is_single",
     "kept_rows",
     "leaves",
-    "names_of_numbers",
     "require_own_spaces",
     "row_space",
     "single_spaces",
     "width",
+    "with_numbers",
 ]

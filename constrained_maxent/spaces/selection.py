@@ -141,9 +141,13 @@ def _follow(observation: Any, path: Path) -> Any:
     return observation
 
 
-def names_of_numbers(space: gym.spaces.Dict) -> list[str]:
-    """The keys of a ``Dict`` whose parts have numbers."""
-    return [str(key) for key, part in space.spaces.items() if _has_numbers(part)]
+def with_numbers(space: gym.Space[Any]) -> gym.Space[Any]:
+    """A ``Dict`` without the parts that have no numbers, such as ``Text``; any other space as it is."""
+    if not isinstance(space, gym.spaces.Dict):
+        return space
+    parts = [(key, with_numbers(part)) for key, part in space.spaces.items()]
+    kept = [(key, part) for key, part in parts if _has_numbers(part)]
+    return gym.spaces.Dict(kept)  # of pairs: a dictionary would be sorted
 
 
 def _has_numbers(space: gym.Space[Any]) -> bool:

@@ -21,7 +21,7 @@ from constrained_maxent.occupancy import (
 )
 from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.occupancy.memory import require_memory
-from constrained_maxent.spaces import Space, kept_rows, names_of_numbers, row_space, single_spaces, width
+from constrained_maxent.spaces import Space, kept_rows, row_space, single_spaces, width, with_numbers
 from constrained_maxent.tracker import LogProb, Pairing, Tracker, copies_have_trackers, find_tracker
 from constrained_maxent.types import check_count
 from constrained_maxent.wrappers.distortion import check_layers_above, warn_of_distortions
@@ -136,6 +136,8 @@ class Tracking:
             raise InvalidSetting(f"cells={cells!r} says how many cells state= has: give that too.")
         self._source = state
         self._reader = None if state is None else StateReader(state, self._space, cells)
+        if self._reader is not None:
+            self._space = with_numbers(self._space)  # what rows are of where a functional or log π asks for them
         spaces = self._row_spaces(action_space)
         bound = _bound(estimator_from_config(config), spaces)
         found = find_horizon(env)
@@ -240,7 +242,8 @@ def _bound(estimator: OccupancyEstimator, spaces: tuple[Space, Space]) -> Occupa
 
 def _without(space: Space) -> str:
     """What to write where the whole observation has no numbers."""
-    keys = names_of_numbers(space) if isinstance(space, gym.spaces.Dict) else []
+    numbers = with_numbers(space)
+    keys = list(numbers.spaces) if isinstance(numbers, gym.spaces.Dict) else []
     listed = f"state=({', '.join(map(repr, keys))},), which have numbers, or some of them; or " if keys else ""
     return (
         f"Say what λ̂ is over: {listed}a function of the observation, state=lambda observation: ..., of coordinates or, "

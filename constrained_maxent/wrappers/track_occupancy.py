@@ -186,7 +186,7 @@ class TrackOccupancy(Tracking, ScalarLayer):
         self._observation = deepcopy(observation) if self._has_functions or may_be_asked else None
 
     def _checked_row(self, observation: Any) -> Any:
-        row = as_row(self.env.observation_space, observation)
+        row = as_row(self._space, observation)
         if not isinstance(row, int):
             require_usable("The observation", row)
         return row

@@ -3,16 +3,21 @@
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text, Tuple
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from constrained_maxent.agents import PGP
+from constrained_maxent.errors import UnseenObservation
 from constrained_maxent.functionals import Entropy, Reward
 from constrained_maxent.occupancy import GaussianMixture
 from constrained_maxent.wrappers import constrain, find_tracker
 
 BRIGHT = 255
 OBSERVATIONS = {
+    "words": (
+        Dict(word=Text(5), goal=Discrete(2), at=Box(-1, 1, (2,))),
+        lambda goal, noise: {"word": "find", "goal": goal, "at": noise.astype(np.float32)},
+    ),
     "Dict": (
         Dict(goal=Discrete(2), at=Box(-1, 1, (2,))),
         lambda goal, noise: {"goal": goal, "at": noise.astype(np.float32)},
@@ -104,3 +109,15 @@ def test_a_table_of_several_components():
     agent = PGP(env, seed=0, hidden_sizes=(8,)).learn(iterations=1)
     assert find_tracker(env).estimator.table_shape() == (2, 6)
     assert agent.predict({"goal": 1, "at": np.zeros(2)}, deterministic=True)[0].shape == (2,)
+
+
+@pytest.mark.parametrize("mode", [None, AutoresetMode.SAME_STEP], ids=str)
+def test_words_are_not_seen_and_that_is_said(mode, tmp_path):
+    env = make("words", "MultiDiscrete", mode, Entropy(smoothing=1e-9), episodes_per_batch=8)
+    with pytest.warns(UnseenObservation, match="does not see word of"):
+        agent = PGP(env, seed=0, hidden_sizes=(8,))
+    agent.learn(iterations=1).save(tmp_path / "agent.pt")
+    assert find_tracker(env).last_batch.observations.shape == (32, 3)
+    assert agent.predict({"word": "go", "goal": 1, "at": np.zeros(2)}, deterministic=True)[0].shape == (2,)
+    with pytest.warns(UnseenObservation):
+        PGP.load(tmp_path / "agent.pt", env)

@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Te
 from gymnasium.vector.utils import batch_space, iterate
 
 from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedSpace
-from constrained_maxent.spaces import Selection
+from constrained_maxent.spaces import Selection, with_numbers
 
 NESTED = Dict(b=Box(-1, 1, (2, 2)), a=Dict(c=Box(-5, 5, (1,)), d=Tuple((Box(0, 9, (2,)), Box(0, 1, ())))))
 WORDS = Dict(word=Text(4), direction=Discrete(4, start=1), at=MultiDiscrete([3, 5]), size=Box(0, 1, (2,)))
@@ -91,3 +91,12 @@ def test_parts_without_numbers() -> None:
 def test_an_observation_that_lacks_the_key() -> None:
     with pytest.raises(InvalidData, match="lacks 'size'"):
         Selection(WORDS, ["size"]).row({"at": [0, 0]})
+
+
+def test_a_dictionary_without_what_has_no_numbers() -> None:
+    space = Dict(z=WORDS, a=Discrete(2), t=Text(3), d=Dict(t=Text(2)), u=Tuple((Text(1), Discrete(2))))
+    kept = with_numbers(space)
+    assert isinstance(kept, Dict)
+    assert list(kept.spaces) == ["z", "a"]
+    assert list(kept["z"].spaces) == ["direction", "at", "size"]  # type: ignore[attr-defined]
+    assert with_numbers(Text(3)) == Text(3)

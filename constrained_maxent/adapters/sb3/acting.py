@@ -68,11 +68,10 @@ def _require_seen(model: Any) -> None:
     while not isinstance(layer, TrackOccupancy):
         layer = layer.env
     seen, space = seen_by(model), layer.single_observation_space
-    recorded: Any = layer._rows
     is_same = seen is venv._seen and are_alike(space, venv.observation_space)
     if (
         not is_same
-        or not np.array_equal(as_rows(space, seen), recorded)
+        or not np.array_equal(as_rows(space, seen), layer.latest_rows())
         or not are_alike(layer.single_action_space, model.action_space)
     ):
         raise InvalidSetting(

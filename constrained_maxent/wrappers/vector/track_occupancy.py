@@ -133,8 +133,12 @@ class TrackOccupancy(Tracking, VectorLayer):
 
     # Recording.
 
+    def latest_rows(self) -> NDArray[Any]:
+        """The observations that the next actions are taken on, as rows ``(num_envs, ...)``; where λ̂ takes log π."""
+        return self._checked_rows(self._observations) if self._rows is None else self._rows
+
     def _checked_rows(self, observations: Any) -> NDArray[Any]:
-        rows = as_rows(self.single_observation_space, observations)
+        rows = as_rows(self._space, observations)
         if len(rows) != self.num_envs:
             raise InvalidData(f"There are {len(rows)} observations of {self.num_envs} sub-environments.")
         require_usable("The observations", rows)
@@ -187,9 +191,7 @@ class TrackOccupancy(Tracking, VectorLayer):
         finals = self._autoreset.final_observations(infos, done)
         observed = self._observed(actions, observations, finals, rewards, infos, active=active, done=done)
         states, needs_rows = self._states, self._needs_rows
-        before = self._rows
-        if before is None:
-            before = self._checked_rows(self._observations) if needs_rows else np.empty((self.num_envs, 0))
+        before = self.latest_rows() if needs_rows else np.empty((self.num_envs, 0))
         log_probs = tracker.log_probs(before, action_rows)
         is_first = recorder.n_steps == 0 and self._first_half is None
         self._require_log_prob_throughout(log_probs is not None, is_first=is_first)
@@ -197,7 +199,7 @@ class TrackOccupancy(Tracking, VectorLayer):
         rows = self._checked_rows(observations) if needs_rows else None
         if needs_rows:
             for final in finals.values():
-                require_usable("The observation", np.asarray(as_row(self.single_observation_space, final)))
+                require_usable("The observation", np.asarray(as_row(self._space, final)))
         starting = self._autoreset.starting(active, done)
         next_states = self._states_after(observations, infos, starting | (active & ~done))
         void = self._void(done, infos)
