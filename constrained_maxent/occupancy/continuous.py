@@ -32,7 +32,16 @@ from constrained_maxent.occupancy.memory import require_memory
 from constrained_maxent.occupancy.mixed import MOST_VALUES, Mixed, few_valued, values_of
 from constrained_maxent.occupancy.samples import LARGEST, Samples
 from constrained_maxent.schedules import Schedule
-from constrained_maxent.types import Batch, FloatArray, Measure, Points, check_count, check_seed, require_finite
+from constrained_maxent.types import (
+    Batch,
+    FloatArray,
+    IntArray,
+    Measure,
+    Points,
+    check_count,
+    check_seed,
+    require_finite,
+)
 
 Domain = Literal["state", "state-action"]
 
@@ -41,6 +50,9 @@ _LARGEST_LOG = 700.0
 
 _LEAST_LOG = -660.0
 """Below it a density loses digits in float64, and soon all of them."""
+
+_MOST_TRAJECTORIES = 10**9
+"""Of a batch, so that those of all batches have numbers of their own."""
 
 _LOOKED_AT = 64
 """Samples whose mean log-density says where they lie."""
@@ -98,6 +110,7 @@ class ContinuousEstimator(OccupancyEstimator):
         self._mixed: Mixed | None = None
         self._agreed: Sequence[int] | None = None  # what another estimate counts
         self._left: list[int] = []  # what was counted, and is not any more
+        self.trajectories: IntArray = np.zeros(0, dtype=np.int64)
         # The latest batch, where the samples of measure() are just its steps, and λ̂ there once somebody has asked.
         self._batch: Batch | None = None
         self._batch_points: Points | None = None
@@ -123,6 +136,11 @@ class ContinuousEstimator(OccupancyEstimator):
             UnsupportedSpace: this density has no marginal.
         """
         raise UnsupportedSpace(f"{type(self).__name__} has no marginal over states: take over='state'.")
+
+    @property
+    def asks_for_trajectories(self) -> bool:
+        """Whether ``learn`` looks at ``trajectories``, the number of the trajectory of each row, ``(n,)``."""
+        return False
 
     def influence(self, rows: FloatArray) -> FloatArray | None:
         """What :attr:`Points.influence` asks for, ``(n,)``, at rows like those of ``learn``; ``None`` for 1."""
@@ -192,6 +210,8 @@ class ContinuousEstimator(OccupancyEstimator):
         if batch.log_probs is not None:
             columns["log_probs"] = batch.log_probs
         columns |= {f"cost {name}": cost for name, cost in batch.costs.items()}
+        if self.asks_for_trajectories:  # fragments of one episode in two batches are two
+            columns["trajectory"] = np.repeat(np.arange(len(batch)) + _MOST_TRAJECTORIES * n_fits, batch.lengths)
         samples = Samples(columns, batch.weights / batch.n_episodes, np.zeros(batch.n_steps, dtype=np.int64))
         mass = float(samples.weights.sum())
         if self.buffer_size is not None:
@@ -202,7 +222,7 @@ class ContinuousEstimator(OccupancyEstimator):
             raise InvalidData(f"States have {states.shape[1]} coordinates, in earlier batches {self._n_states}.")
         self._batch = self._batch_points = None
         self._samples, self._n_states = samples, states.shape[1]
-        self._count_few(batch, is_first=not self.is_fitted)
+        self._count_few(states, batch.lengths, is_first=not self.is_fitted)
         self._n_fits = n_fits
         self._relearn()
         self.remember_costs(batch, known)
@@ -218,14 +238,15 @@ class ContinuousEstimator(OccupancyEstimator):
     def counts_few(self) -> tuple[int, ...]:
         return () if self._mixed is None else tuple(self._mixed.columns)
 
-    def _count_few(self, batch: Batch, *, is_first: bool) -> None:
+    def _count_few(self, states: FloatArray, lengths: IntArray, *, is_first: bool) -> None:
         """Find the coordinates that take few values, at first, and later those that do not any more."""
-        given, states = self.counted if self._agreed is None else self._agreed, self._samples.columns["states"]
+        given = self.counted if self._agreed is None else self._agreed
         if is_first:
-            found = few_valued(states[-batch.n_steps :], batch.lengths.tolist()) if given is None else list(given)
+            found = few_valued(states, lengths.tolist()) if given is None else list(given)
             self._count(found)
         elif given is None and (before := self.counts_few):
-            left = [i for i in before if len(values_of(states[:, i])) > MOST_VALUES]
+            known = self._samples.columns["states"]
+            left = [i for i in before if len(values_of(known[:, i])) > MOST_VALUES]
             if left:
                 self.forget()
                 self._count([i for i in before if i not in left])
@@ -278,8 +299,14 @@ class ContinuousEstimator(OccupancyEstimator):
         weights, counted = samples.weights, samples.weights > 0.0
         if not counted.all():
             # Weights may underflow far into an episode. A batch without any mass still has a place.
-            weights, rows = (weights[counted], rows[counted]) if counted.any() else (np.ones(len(rows)), rows)
-        (self if self._mixed is None else self._mixed).learn(rows, weights, rng)
+            if not counted.any():
+                counted, weights = np.ones(len(rows), dtype=bool), np.ones(len(rows))
+            weights, rows = weights[counted], rows[counted]
+        self.trajectories = samples.columns.get("trajectory", np.zeros(len(samples), dtype=np.int64))[counted]
+        if self._mixed is None:
+            self.learn(rows, weights, rng)
+        else:
+            self._mixed.learn(rows, weights, rng, self.trajectories)
         self._set_floor()
 
     def _set_floor(self) -> None:

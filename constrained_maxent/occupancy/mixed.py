@@ -27,6 +27,8 @@ _LOOKED_AT = 1024
 class Density(Protocol):
     """What a category needs of a ``ContinuousEstimator``."""
 
+    trajectories: IntArray
+
     def learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None: ...
     def model(self) -> dict[str, Any]: ...
     def restore(self, model: Mapping[str, Any]) -> None: ...
@@ -113,7 +115,7 @@ class Mixed:
     def _measured(self, rows: FloatArray) -> FloatArray:
         return np.delete(rows, self.columns, axis=1)
 
-    def learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
+    def learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator, trajectories: IntArray) -> None:
         counted = [rows[:, column] for column in self.columns]
         self.values, self.rounding = [values_of(c) for c in counted], [rounding(c) for c in counted]
         measured, total, before = self._measured(rows), weights.sum(), self.densities
@@ -134,6 +136,7 @@ class Mixed:
             self.log_weights[name] = math.log(weights[index].sum() / total)
             if measured.shape[1]:
                 density = before.get(name) or self.new_density()
+                density.trajectories = trajectories[index]
                 density.learn(measured[index], weights[index], rng)
                 self.densities[name] = density
         self._log_unseen = -math.log(len(rows) + 1.0)

@@ -50,21 +50,33 @@ class NearestNeighbors(ContinuousEstimator):
     samples that follows two thirds of the true derivative, both together 93 %. At a place that is no sample it is the
     mean over the nearest samples.
 
+    Steps before and after are near each other whatever a policy does: in four coordinates or more they are the nearest
+    neighbors of most, and distances tell how fast the state moves, not how rarely it is there. ``across_episodes``
+    takes neighbors from the other trajectories of the batch only, as evaluation does.
+
     Args:
         n_neighbors: *k*.
+        across_episodes: whether a step has its neighbors in other trajectories than its own; where there is only one,
+            in that.
         over, periodic, counted, buffer_size, memory, seed: as in ``ContinuousEstimator``.
     """
 
     n_neighbors: int = 4
+    across_episodes: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_count("n_neighbors", self.n_neighbors)
 
+    @property
+    def asks_for_trajectories(self) -> bool:
+        return self.across_episodes
+
     def learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
-        self._all = self._marginal = _Balls(rows, weights, self._angles, self.n_neighbors)
+        owners = self.trajectories if self.across_episodes else np.zeros(len(rows), dtype=np.int64)
+        self._all = self._marginal = _Balls(rows, weights, owners, self._angles, self.n_neighbors)
         if self.over == "state-action":
-            self._marginal = _Balls(rows[:, : self._n_states], weights, self._angles, self.n_neighbors)
+            self._marginal = _Balls(rows[:, : self._n_states], weights, owners, self._angles, self.n_neighbors)
 
     def log_density(self, rows: FloatArray) -> FloatArray:
         return self._all.log_density(rows)
@@ -80,24 +92,38 @@ class NearestNeighbors(ContinuousEstimator):
 
 
 class _Balls:
-    """Samples in standardized coordinates, and the density from the balls around a place."""
+    """Samples in standardized coordinates, and the density from the balls around a place.
 
-    def __init__(self, rows: FloatArray, weights: FloatArray, periodic: Sequence[int], k: int) -> None:
+    Args:
+        rows, weights: the samples.
+        owners: the trajectory of each; where there are several, samples have their neighbors in others than their own.
+        periodic: angles among the coordinates.
+        k: which neighbor's distance counts.
+    """
+
+    def __init__(
+        self, rows: FloatArray, weights: FloatArray, owners: IntArray, periodic: Sequence[int], k: int
+    ) -> None:
         # SciPy and scikit-learn take long to import: only who asks for neighbors pays.
         from scipy.special import gammaln
 
         self.frame = Frame.of(rows, weights, periodic)
         self.periodic = list(periodic)
         self.z = self._standardized(rows)
-        self.weights, self.total = weights, float(weights.sum())
-        (self.n, p), self.k = rows.shape, k
+        self.weights, self.total, self.k = weights, float(weights.sum()), k
+        p = rows.shape[1]
         self.log_ball = 0.5 * p * math.log(math.pi) - float(gammaln(0.5 * p + 1.0)) + self.frame.log_volume
-        self.search = self._search()
+        self.owners = np.unique(owners, return_inverse=True)[1].reshape(-1)
+        # Alone, a trajectory has its neighbors in itself, each sample for itself.
+        self.sums = np.bincount(self.owners, weights) if self.owners.max() else np.zeros(1)
+        self.everywhere = np.arange(len(rows))
+        self.among: dict[int, Any] = {-1: self._search(self.z)}
         self.latest: _Near | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # What was asked can be asked again.
-        return {name: part for name, part in vars(self).items() if name not in ("own", "influences")} | {"latest": None}
+        kept = {name: part for name, part in vars(self).items() if name not in ("own", "influences")}
+        return kept | {"latest": None, "among": {-1: self.among[-1]}}
 
     def _standardized(self, rows: FloatArray) -> FloatArray:
         z = self.frame.standardized(rows)
@@ -105,25 +131,29 @@ class _Balls:
         z[:, self.periodic] = np.remainder(z[:, self.periodic], PERIOD) % PERIOD
         return z
 
-    def _search(self) -> Any:
-        p = self.z.shape[1]
-        if p > _MOST_BRANCHES and not self.periodic and np.abs(self.z).max() < _FAR:
+    def _search(self, z: FloatArray) -> Any:
+        p = z.shape[1]
+        if p > _MOST_BRANCHES and not self.periodic and np.abs(z).max() < _FAR:
             from sklearn.neighbors import NearestNeighbors as Search
 
-            return Search(algorithm="brute").fit(self.z)
+            return Search(algorithm="brute").fit(z)
         from scipy.spatial import KDTree
 
         periods = np.zeros(p)
         periods[self.periodic] = PERIOD
-        return KDTree(self.z, boxsize=periods if self.periodic else None)
+        return KDTree(z, boxsize=periods if self.periodic else None)
 
-    def _found(self, z: FloatArray, n: int) -> tuple[FloatArray, IntArray]:
-        """Distances to the nearest samples, in order, and their indices, ``(len(z), n)``."""
-        if hasattr(self.search, "query"):
-            distance, index = self.search.query(z, k=[*range(1, n + 1)])
-            return distance, np.minimum(index, self.n - 1)  # a distance that overflows has no neighbor
+    def _found(self, z: FloatArray, n: int, owner: int = -1) -> tuple[FloatArray, IntArray]:
+        """Distances to the nearest samples that are not the owner's, in order, and their indices, ``(len(z), n)``."""
+        samples = self.everywhere if owner < 0 else np.flatnonzero(self.owners != owner)
+        if owner not in self.among:
+            self.among[owner] = self._search(self.z[samples])
+        search = self.among[owner]
+        if hasattr(search, "query"):
+            distance, index = search.query(z, k=[*range(1, n + 1)])
+            return distance, samples[np.minimum(index, len(samples) - 1)]  # a distance that overflows has no neighbor
         # Who is near is told by squares, and how near by differences: a sample is at 0 from itself.
-        index = self.search.kneighbors(np.clip(z, -_BEYOND, _BEYOND), n, return_distance=False)
+        index = samples[search.kneighbors(np.clip(z, -_BEYOND, _BEYOND), n, return_distance=False)]
         distance = np.sqrt(sum((z[:, j, None] - self.z[index, j]) ** 2 for j in range(z.shape[1])))
         order = np.argsort(distance, axis=1, kind="stable")
         return np.take_along_axis(distance, order, axis=1), np.take_along_axis(index, order, axis=1)
@@ -141,25 +171,37 @@ class _Balls:
         return self.latest
 
     def _near(self, z: FloatArray) -> _Near:
-        wanted = min(self.k + 1, self.n)
+        n = len(self.z)
+        wanted = min(self.k + 1, n)
         distance, index = self._found(z, wanted)
         # A sample finds itself at distance 0; what is no sample has one neighbor too many.
         # The only sample there is must do as its own.
-        is_sample = (distance[:, 0] == 0.0) & (self.n > 1)
+        is_sample = (distance[:, 0] == 0.0) & (n > 1)
         k = max(1, wanted - 1)
-        others = np.where(is_sample[:, None], index[:, -k:], index[:, :k])
-        radius = np.where(is_sample, distance[:, -1], distance[:, k - 1])
-        return _Near(z, np.where(is_sample, index[:, 0], -1), others, radius)
+        itself = np.where(is_sample, index[:, 0], -1)
+        if len(self.sums) == 1:
+            others = np.where(is_sample[:, None], index[:, -k:], index[:, :k])
+            radius = np.where(is_sample, distance[:, -1], distance[:, k - 1])
+            weight = self.total - np.where(is_sample, self.weights[itself], 0.0)
+            return _Near(z, itself, others, radius, n - is_sample.astype(np.float64), weight)
+        k = min(k, n - int(np.bincount(self.owners).max()))
+        others, radius = index[:, :k], distance[:, k - 1].copy()
+        count, weight = np.full(len(z), float(n)), np.full(len(z), self.total)
+        owner = np.where(is_sample, self.owners[itself], -1)
+        for one in np.unique(owner[is_sample]):
+            rows = owner == one
+            apart, others[rows] = self._found(z[rows], k, int(one))
+            radius[rows], weight[rows] = apart[:, -1], self.total - self.sums[one]
+            count[rows] = n - np.count_nonzero(self.owners == one)
+        return _Near(z, itself, others, radius, count, weight)
 
     def log_density(self, rows: FloatArray) -> FloatArray:
         from scipy.special import digamma
 
         near = self.near(rows)
-        is_sample, k = near.itself >= 0, near.others.shape[1]
+        k = near.others.shape[1]
         share = self.weights[near.others].sum(axis=1)
-        others = self.total - np.where(is_sample, self.weights[near.itself], 0.0)
-        counted = self.n - is_sample.astype(np.float64)
-        expected: Any = digamma(k) - digamma(counted + 1.0) + np.log(share / others * counted / k)
+        expected: Any = digamma(k) - digamma(near.count + 1.0) + np.log(share / near.weight * near.count / k)
         distance = np.maximum(near.radius, _LEAST_DISTANCE)
         log_density: FloatArray = expected - self.log_ball - near.z.shape[1] * np.log(distance)
         return log_density
@@ -169,7 +211,11 @@ class _Balls:
         """Of each sample: the shares that it has of the weight in the balls around the others, summed by weight."""
         others = self.own.others
         shares = self.weights / self.weights[others].sum(axis=1)
-        sums = np.bincount(others.reshape(-1), np.repeat(shares, others.shape[1]), minlength=self.n)
+        sums = np.bincount(others.reshape(-1), np.repeat(shares, others.shape[1]), minlength=len(self.z))
+        if len(self.sums) > 1:
+            # Those of other trajectories are measured against all but their own.
+            against = self.sums / (self.total - self.sums)
+            sums += (1.0 - against.sum() + against)[self.owners]
         return sums.astype(np.float64)
 
     def influence(self, rows: FloatArray) -> FloatArray:
@@ -181,9 +227,19 @@ class _Balls:
 
 @dataclass(frozen=True, eq=False)
 class _Near:
-    """Places and what is near: the sample that each is, or -1, its *k* neighbors, and the distance to the last."""
+    """Places and what is near.
+
+    Attributes:
+        z: the places, standardized.
+        itself: the sample that each is, or -1.
+        others: its *k* neighbors.
+        radius: distance to the last of them.
+        count, weight: of the samples that may be its neighbors.
+    """
 
     z: FloatArray
     itself: IntArray
     others: IntArray
     radius: FloatArray
+    count: FloatArray
+    weight: FloatArray

@@ -12,6 +12,7 @@ from scipy.special import digamma
 from constrained_maxent.functionals import Entropy
 from constrained_maxent.occupancy import NearestNeighbors
 from constrained_maxent.occupancy.samples import Frame
+from constrained_maxent.testing import check_estimator
 from constrained_maxent.types import Batch
 
 
@@ -134,3 +135,59 @@ def test_far_outliers_leave_neighbors_as_they_are() -> None:
     with_it, without = log_prob(fitted(far), near), log_prob(fitted(near), near)
     np.testing.assert_allclose(with_it - without, np.median(with_it - without), atol=0.5)
     assert np.isfinite(log_prob(fitted(near), [np.full(10, -1e12)])).all()
+
+
+class TestAcrossEpisodes:
+    lengths = (50, 80, 70)
+    owner = np.repeat(np.arange(3), lengths)
+    states = np.cumsum(np.random.default_rng(0).normal(size=(200, 3)), axis=0)
+
+    def fitted(self, weights: Any = None, **options: Any) -> NearestNeighbors:
+        columns = {"observations": self.states, "actions": np.zeros((200, 1)), "lengths": self.lengths}
+        estimator = NearestNeighbors(across_episodes=True, **options)
+        estimator.bind(Box(-np.inf, np.inf, (3,)), Box(-1.0, 1.0, (1,)))
+        return estimator.fit(Batch(weights=np.ones(200) if weights is None else weights, **columns))
+
+    def test_neighbors_are_of_other_episodes(self) -> None:
+        z = self.states / self.states.std(axis=0)
+        apart = np.linalg.norm(z[:, None] - z[None], axis=2)
+        apart[self.owner[:, None] == self.owner] = np.inf
+        kth, n = np.sort(apart, axis=1)[:, 3], 200 - np.array(self.lengths)[self.owner]
+        volume = np.log(4.0 / 3.0 * np.pi) + np.log(self.states.std(axis=0)).sum()
+        expected = digamma(4) - digamma(n + 1) - volume - 3.0 * np.log(kth)
+        np.testing.assert_allclose(log_prob(self.fitted(), self.states), expected, rtol=1e-9)
+
+    def test_rewards_are_the_gradient_of_the_entropy(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(Frame, "of", lambda rows, *_: Frame(np.zeros(rows.shape[1]), np.ones(rows.shape[1])))
+        entropy = Entropy(over="state")
+        measure = self.fitted().measure()
+        rewards = entropy.derivative(measure, measure.points)
+        for j in (0, 77, 199):
+            changed = np.ones((2, 200)) + 1e-4 * np.eye(200)[j] * np.array([[1.0], [-1.0]])
+            up, down = (entropy.value(self.fitted(weights).measure()) for weights in changed)
+            assert rewards[j] == pytest.approx(3.0 * (up - down) / 2e-4, abs=1e-4)  # a step weighs a third
+
+    def test_contract(self) -> None:
+        batch = Batch(observations=self.states, actions=np.zeros((200, 1)), lengths=self.lengths)
+        for options in ({}, {"buffer_size": 150}, {"memory": 0.5}, {"over": "state-action"}):
+            estimator = NearestNeighbors(across_episodes=True, **options)
+            check_estimator(estimator, batch, Box(-np.inf, np.inf, (3,)), Box(-1.0, 1.0, (1,)))
+
+    def test_along_walks_only_they_tell_how_rare_a_state_is(self) -> None:
+        # 8 walks of 500 steps, each a Gaussian one in 8 coordinates that remembers 50 steps: log d is -|s|²/2.
+        rng = np.random.default_rng(0)
+        walks = rng.normal(size=(500, 8, 8))
+        for t in range(1, 500):
+            walks[t] = 0.98 * walks[t - 1] + np.sqrt(1.0 - 0.98**2) * walks[t]
+        states = walks.swapaxes(0, 1).reshape(-1, 8)
+        batch = Batch(
+            observations=states, actions=np.zeros((4000, 1)), lengths=[500] * 8, weights=np.full(4000, 1 / 500)
+        )
+        slopes = []
+        for across in (True, False):
+            estimator = NearestNeighbors(across_episodes=across).bind(Box(-np.inf, np.inf, (8,)), Box(-1.0, 1.0, (1,)))
+            measure = estimator.fit(batch).measure()
+            rewards = Entropy(over="state").derivative(measure, measure.points)
+            slopes.append(np.polynomial.Polynomial.fit(0.5 * (states**2).sum(axis=1), rewards, 1).convert().coef[1])
+        assert slopes[0] == pytest.approx(1.0, abs=0.2)
+        assert slopes[1] < 0.4
