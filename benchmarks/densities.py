@@ -122,12 +122,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dimensions", nargs="+", type=int, default=list(DIMENSIONS))
     parser.add_argument("--densities", nargs="+", choices=list(DENSITIES), default=list(DENSITIES))
+    parser.add_argument("--known", nargs="+", choices=list(KNOWN), default=list(KNOWN))
     parser.add_argument("--samples", type=int, default=8192)
     parser.add_argument("--memory", nargs="+", type=float, default=[0.0, 0.98], help="of the walks, by step")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     measure(NearestNeighbors, normal(100, 9, 0.0, np.random.default_rng(0)))  # imports are not its time
-    for name, distribution in KNOWN.items():
+    for name in options.known:
+        distribution = KNOWN[name]
         for memory in options.memory:
             print(f"\n{name}, {'independent' if not memory else 'along walks'}: error of H [nats], slope, seconds")
             print("| density | " + " | ".join(f"d = {d}" for d in options.dimensions) + " |")
