@@ -131,6 +131,10 @@ class ContradictedDynamics(UserWarning):
     """Episodes contradict the dynamics or costs that their environment publishes; a warning."""
 
 
+class DistortingLayer(UserWarning):
+    """A layer below ``TrackOccupancy`` normalizes, delays or stacks what λ̂, costs or rewards are made of; a warning."""
+
+
 class HorizonMismatch(UserWarning):
     """Episodes are cut before the horizon, so that λ̂ has less mass than the problem means; a warning."""
 

@@ -14,7 +14,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 import constrained_maxent as cmx
-from constrained_maxent.errors import MissingTracker
+from constrained_maxent.errors import InvalidSetting, MissingTracker
 from constrained_maxent.functionals import EngineTerm, Entropy, Functional, LinearCost, Majorant
 from constrained_maxent.occupancy import Counts
 from constrained_maxent.testing import check_constrained_env, check_estimator, check_functional
@@ -437,7 +437,11 @@ class TestCheckConstrainedEnv:
 
     def test_needs_a_tracker(self) -> None:
         with pytest.raises(MissingTracker, match="TrackOccupancy"):
-            check_constrained_env(gym.make("FrozenLake-v1"))
+            check_constrained_env(gym.make_vec("FrozenLake-v1", 2, "sync"))
+
+    def test_a_stack_has_its_own_costs(self) -> None:
+        with pytest.raises(InvalidSetting, match="leave out cost, state"):
+            check_constrained_env(scalar(), cost="cost", state="state")
 
     def test_says_when_no_batch_ends(self) -> None:
         with pytest.raises(AssertionError, match="only 0 of 2 batches ended within 20 steps"):

@@ -22,6 +22,7 @@ from constrained_maxent import startup
 from constrained_maxent.cli.streams import speaking
 
 COMMANDS = {
+    "check": "Look at an environment of your own by random actions, alone and inside its stack, and say what to write.",
     "train": "Train PGP on an environment and write a run folder: config, metrics, checkpoint, summary, figures.",
     "evaluate": "Evaluate the last policies of runs on fresh episodes, and exactly where the environment is finite and "
     "known.",
@@ -36,6 +37,7 @@ COMMANDS = {
 """What each does; a test holds this equal to the commands' own docstrings."""
 
 _CLASSES = {
+    "check": "check:Check",
     "train": "train:Train",
     "evaluate": "runs:Evaluate",
     "plot": "runs:Plot",
@@ -61,8 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: command line without the program's name; ``sys.argv`` if not given.
 
     Returns:
-        0 if all went well, 2 for wrong input, a missing package or a file that cannot be written, 130 after Ctrl-C or
-        SIGTERM.
+        0 if all went well, 1 if ``check`` finds something wrong, 2 for wrong input, a missing package or a file that
+        cannot be written, 130 after Ctrl-C or SIGTERM.
 
     Raises:
         SystemExit: with code 0 after help of a command, with 2 at options that do not exist or cannot be read.

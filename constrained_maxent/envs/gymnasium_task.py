@@ -13,12 +13,14 @@ from gymnasium.envs.mujoco import MujocoEnv
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numpy.typing import NDArray
 
-from constrained_maxent.envs.mujoco_model import MujocoStates, control_space
+from constrained_maxent.envs.mujoco_model import MujocoStates, control_space, mujoco
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.types import FloatArray
 
 _EPISODES, _STEPS = 3, 20
 """By which a task is held against the environment that it was made from."""
+_SOLVED_TO = 1e-4
+"""How much a step may depend on where MuJoCo's solver starts, relatively; the humanoid's by 1e-5."""
 
 
 class GymnasiumTask:
@@ -154,6 +156,7 @@ class GymnasiumTask:
                     self._same("a reward", reward, self.reward(before, action[None], after))
                     self._same("an observation", observation, self._observations)
                     self._same("an episode's end", terminated, self.terminated(after))
+                self._check_motion(before, action, after)
                 if env.np_random.bit_generator.state != random:
                     raise self._refusal("its steps draw random numbers")
                 if terminated:
@@ -165,16 +168,25 @@ class GymnasiumTask:
         if not np.array_equal(np.asarray(theirs), ours[0], equal_nan=True):
             raise self._refusal(f"{what} differs where positions and velocities are the same")
 
+    def _check_motion(self, before: MujocoStates, action: FloatArray, after: MujocoStates) -> None:
+        """Refuse an environment that moves by more than its state and action: wind, or controllers of its own."""
+        data = mujoco.MjData(self.env.model)
+        data.qpos[:], data.qvel[:], data.act[:], data.ctrl[:] = before.qpos[0], before.qvel[0], before.act[0], action
+        mujoco.mj_step(self.env.model, data, nstep=self.env.frame_skip)
+        reached, theirs = np.r_[data.qpos, data.qvel], np.r_[after.qpos[0], after.qvel[0]]
+        if (np.abs(reached - theirs) > _SOLVED_TO * (1.0 + np.abs(theirs))).any():
+            raise self._refusal("it moves otherwise than its model does by its actions alone")
+
     def _now(self) -> MujocoStates:
         data = self._data
         rows = [np.array(values[None]) for values in (data.qpos, data.qvel, data.act)]
         return MujocoStates(qpos=rows[0], qvel=rows[1], act=rows[2], time=np.zeros(1))
 
     def _kept(self) -> dict[str, bytes]:
-        """The environment's attributes that are data."""
+        """The environment's attributes that are data, its model among them."""
         found = {}
         for name, value in vars(self.env).items():
-            if name in ("data", "model", "mujoco_renderer", "_np_random", "_np_random_seed"):
+            if name in ("data", "mujoco_renderer", "_np_random", "_np_random_seed"):
                 continue
             try:
                 found[name] = pickle.dumps(value)

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import as_file, files
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.vector import AutoresetMode
 
 from constrained_maxent.envs.mujoco_model import MujocoStates, folded, mujoco
 from constrained_maxent.errors import InvalidSetting
@@ -19,47 +18,6 @@ from constrained_maxent.types import FloatArray, check_count, is_number
 
 UNITS = {"speed": "m/s", "tilt": "rad", "height": "m"}
 """What can cost, and the units of its threshold."""
-
-
-class LocomotionSettings(TypedDict, total=False):
-    """Arguments of the walking robots, scalar and vector.
-
-    Attributes:
-        costs: what costs, of ``"speed"``, ``"tilt"`` and ``"height"``; ``info["cost"]`` is their sum.
-        speed_limit: horizontal speed of the torso from which a step costs 1 [m/s].
-        tilt_limit: angle between the torso's axis and the vertical from which it does [rad].
-        height_limit: height of the torso over the ground below which it does [m].
-        terminate_when_unhealthy: whether episodes end where Gymnasium's would, instead of going on.
-        exclude_current_positions_from_observation: whether an observation tells the posture alone, as Gymnasium's does
-            by default, and not the place.
-        time_limit: after which an episode is truncated [s], or ``None``.
-        frame_skip: simulation steps for which each action is held.
-    """
-
-    costs: Sequence[str]
-    speed_limit: float
-    tilt_limit: float
-    height_limit: float
-    terminate_when_unhealthy: bool
-    exclude_current_positions_from_observation: bool
-    time_limit: float | None
-    frame_skip: int
-
-
-class VectorSettings(LocomotionSettings, total=False):
-    """Arguments of the walking robots' vector form.
-
-    Attributes:
-        staggered_starts, threads, render_mode, width, height, autoreset_mode: as in
-            :class:`~constrained_maxent.envs.MujocoVectorEnv`.
-    """
-
-    staggered_starts: bool
-    threads: int | None
-    render_mode: str | None
-    width: int
-    height: int
-    autoreset_mode: AutoresetMode | str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +32,7 @@ class Robot:
         forward_weight, healthy_reward, control_weight: of the reward.
         noise: of first states; that of positions is uniform.
         velocities_are_normal: whether their noise is normal, or uniform too.
-        time_limit: 1000 steps [s].
+        time_limit: 100 steps [s], until a robot that moves at random has fallen; where it lies, no limit matters.
         limits: of what costs, by name; see ``benchmarks/locomotion_thresholds.py``.
     """
 
@@ -102,8 +60,8 @@ HALF_CHEETAH = Robot(
     base_height=0.7,
     control_weight=0.1,
     noise=0.1,
-    time_limit=50.0,
-    limits={"speed": 1.0, "tilt": 0.5, "height": 0.5},
+    time_limit=5.0,
+    limits={"speed": 0.8, "tilt": 0.15, "height": 0.58},
 )
 ANT = Robot(
     xml="ant.xml",
@@ -111,8 +69,8 @@ ANT = Robot(
     healthy_reward=1.0,
     control_weight=0.5,
     noise=0.1,
-    time_limit=50.0,
-    limits={"speed": 1.0, "tilt": 0.5, "height": 0.4},
+    time_limit=5.0,
+    limits={"speed": 1.25, "tilt": 0.8, "height": 0.59},
 )
 HUMANOID = Robot(
     xml="humanoid.xml",
@@ -122,8 +80,8 @@ HUMANOID = Robot(
     control_weight=0.1,
     noise=0.01,
     velocities_are_normal=False,
-    time_limit=15.0,
-    limits={"speed": 1.0, "tilt": 0.5, "height": 0.5},
+    time_limit=1.5,
+    limits={"speed": 1.0, "tilt": 1.5, "height": 0.2},
 )
 
 
@@ -140,7 +98,7 @@ def functions(
     frame_skip: int = 5,
     **engine: Any,
 ) -> tuple[dict[str, float], dict[str, Any]]:
-    """The thresholds of what costs, and the arguments of a ``MujocoVectorEnv``; see ``VectorSettings``.
+    """The thresholds of what costs, and the arguments of a ``MujocoVectorEnv``; see ``walkers.VectorSettings``.
 
     Raises:
         InvalidSetting: a cost that there is not, or a threshold that is no positive number.
@@ -152,6 +110,12 @@ def functions(
         if limit is not None and not (is_number(limit) and 0.0 < limit < math.inf):
             raise InvalidSetting(f"{name}_limit={limit!r} must be a positive number [{UNITS[name]}].")
     limits = {name: float(limit if (limit := given[name]) is not None else robot.limits[name]) for name in costs}
+    for option in (terminate_when_unhealthy, exclude_current_positions_from_observation):
+        if not isinstance(option, (bool, np.bool_)):
+            raise InvalidSetting(
+                f"terminate_when_unhealthy={terminate_when_unhealthy!r} and exclude_current_positions_from_observation="
+                f"{exclude_current_positions_from_observation!r} must be True or False."
+            )
     if terminate_when_unhealthy and robot is HALF_CHEETAH:
         raise InvalidSetting("terminate_when_unhealthy=True: to Gymnasium a half cheetah is always healthy.")
     model = robot.model()

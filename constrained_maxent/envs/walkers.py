@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from collections.abc import Sequence
+from typing import TypedDict, Unpack
 
 from gymnasium.vector import AutoresetMode
 
@@ -10,12 +11,51 @@ from constrained_maxent.envs.locomotion import (
     ANT,
     HALF_CHEETAH,
     HUMANOID,
-    LocomotionSettings,
-    VectorSettings,
     functions,
 )
 from constrained_maxent.envs.mujoco_vector import MujocoVectorEnv
 from constrained_maxent.envs.single_copy import SingleCopy
+
+
+class LocomotionSettings(TypedDict, total=False):
+    """Arguments of the walking robots, scalar and vector.
+
+    Attributes:
+        costs: what costs, of ``"speed"``, ``"tilt"`` and ``"height"``; ``info["cost"]`` is their sum.
+        speed_limit: horizontal speed of the torso from which a step costs 1 [m/s].
+        tilt_limit: angle between the torso's axis and the vertical from which it does [rad].
+        height_limit: height of the torso over the ground below which it does [m].
+        terminate_when_unhealthy: whether episodes end where Gymnasium's would, instead of going on.
+        exclude_current_positions_from_observation: whether an observation tells the posture alone, as Gymnasium's does
+            by default, and not the place.
+        time_limit: after which an episode is truncated [s], or ``None``.
+        frame_skip: simulation steps for which each action is held.
+    """
+
+    costs: Sequence[str]
+    speed_limit: float
+    tilt_limit: float
+    height_limit: float
+    terminate_when_unhealthy: bool
+    exclude_current_positions_from_observation: bool
+    time_limit: float | None
+    frame_skip: int
+
+
+class VectorSettings(LocomotionSettings, total=False):
+    """Arguments of the walking robots' vector form.
+
+    Attributes:
+        staggered_starts, threads, render_mode, width, height, autoreset_mode: as in
+            :class:`~constrained_maxent.envs.MujocoVectorEnv`.
+    """
+
+    staggered_starts: bool
+    threads: int | None
+    render_mode: str | None
+    width: int
+    height: int
+    autoreset_mode: AutoresetMode | str
 
 
 class SafeHalfCheetahVector(MujocoVectorEnv):
@@ -23,7 +63,7 @@ class SafeHalfCheetahVector(MujocoVectorEnv):
 
     Args:
         num_envs: number of copies.
-        settings: see :class:`~constrained_maxent.envs.locomotion.VectorSettings`.
+        settings: see :class:`~constrained_maxent.envs.walkers.VectorSettings`.
 
     Attributes:
         limits: thresholds of what costs, by name.
@@ -38,7 +78,7 @@ class SafeHalfCheetah(SingleCopy):
     r"""Gymnasium's ``HalfCheetah-v5``, with costs of going too fast and leaning over.
 
     Observation, float64: positions and velocities ``(17,)`` as Gymnasium's. Action: six torques, −1 to 1 each. Reward:
-    Gymnasium's. An episode of 1000 steps of 0.05 s is truncated, never terminated.
+    Gymnasium's. An episode of 5 s (100 steps) is truncated, never terminated.
 
     On every step ``info`` holds
 
@@ -52,7 +92,7 @@ class SafeHalfCheetah(SingleCopy):
     Args:
         render_mode: ``"human"``, ``"rgb_array"`` or ``None``.
         width, height: of images [pixels].
-        settings: see :class:`~constrained_maxent.envs.locomotion.LocomotionSettings`.
+        settings: see :class:`~constrained_maxent.envs.walkers.LocomotionSettings`.
 
     Attributes:
         limits: thresholds of what costs, by name.
@@ -84,7 +124,7 @@ class SafeAntVector(MujocoVectorEnv):
 
     Args:
         num_envs: number of copies.
-        settings: see :class:`~constrained_maxent.envs.locomotion.VectorSettings`.
+        settings: see :class:`~constrained_maxent.envs.walkers.VectorSettings`.
 
     Attributes:
         limits: thresholds of what costs, by name.
@@ -100,7 +140,7 @@ class SafeAnt(SingleCopy):
 
     Observation, float64: positions and velocities ``(27,)``, as Gymnasium's with ``include_cfrc_ext_in_observation=
     False``. Action: eight torques, −1 to 1 each. Reward: Gymnasium's without its cost of contacts, and with the way of
-    the torso in the very step, where Gymnasium's lags by a sub-step. An episode of 1000 steps of 0.05 s is truncated;
+    the torso in the very step, where Gymnasium's lags by a sub-step. An episode of 5 s (100 steps) is truncated;
     with ``terminate_when_unhealthy`` it is terminated where Gymnasium's is.
 
     ``info`` is as in :class:`SafeHalfCheetah`, with ``state`` ``(28,)``, :math:`[x, y, z, \text{yaw}, \text{pitch},
@@ -138,7 +178,7 @@ class SafeHumanoidVector(MujocoVectorEnv):
 
     Args:
         num_envs: number of copies.
-        settings: see :class:`~constrained_maxent.envs.locomotion.VectorSettings`.
+        settings: see :class:`~constrained_maxent.envs.walkers.VectorSettings`.
 
     Attributes:
         limits: thresholds of what costs, by name.
@@ -154,7 +194,7 @@ class SafeHumanoid(SingleCopy):
 
     Observation, float64: positions and velocities ``(45,)``, the first of Gymnasium's. Action: 17 torques, −0.4 to 0.4
     each. Reward: Gymnasium's without its cost of contacts, and with the way of the torso instead of the center of mass.
-    An episode of 1000 steps of 0.015 s is truncated; with ``terminate_when_unhealthy`` it is terminated where
+    An episode of 1.5 s (100 steps) is truncated; with ``terminate_when_unhealthy`` it is terminated where
     Gymnasium's is.
 
     ``info`` is as in :class:`SafeAnt`, with 17 joints and 23 velocities: ``state`` ``(46,)``.

@@ -52,9 +52,8 @@ def find_horizon(env: gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]) -
         usual = spec.max_episode_steps if spec else None
         return _least(_own(env, "horizon"), usual, step_limit(env), _by_the_clock(env), _by_frames(env))
     horizon = find_horizon(inner)
-    repeats = _least(*(_own(env, name) for name in _REPEATS))
-    if repeats is not None and horizon is not None:
-        horizon = -(-horizon // repeats)
+    if horizon is not None:
+        horizon = -(-horizon // repeats_of(env))
     return _least(horizon, step_limit(env))
 
 
@@ -65,6 +64,11 @@ def inner_of(layer: Any) -> Any:
         if inner is not layer and callable(getattr(inner, "step", None)) and callable(getattr(inner, "reset", None)):
             return inner
     return None
+
+
+def repeats_of(layer: Any) -> int:
+    """How many steps of what is below it a layer takes in one."""
+    return _least(*(_own(layer, name) for name in _REPEATS)) or 1
 
 
 def step_limit(layer: Any) -> int | None:

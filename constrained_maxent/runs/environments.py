@@ -82,7 +82,7 @@ def make_environment(env_id: str, settings: TrainSettings) -> VectorEnv:
     bare = _make(env_id, settings)
     try:
         if not _is_wrapped(bare):
-            return _wrap(bare, settings, tracking)
+            return wrap(bare, settings)
         if given := [*tracking, *terms, *_given(settings, BARE)]:
             raise InvalidSetting(f"{env_id} brings its own wrappers: leave out {', '.join(given)}.")
     except BaseException:
@@ -151,12 +151,12 @@ def _make(env_id: str, settings: TrainSettings, **stack: Any) -> VectorEnv:
         return gym.make_vec(env_id, num_envs=settings.num_envs or 1, **kwargs, **stack)
 
 
-def make_scalar(env_id: str, kwargs: Mapping[str, Any]) -> gym.Env[Any, Any]:
-    """The scalar environment of an id, as it is; it raises what :func:`make_environment` does."""
+def make_scalar(env_id: str, kwargs: Mapping[str, Any], *, cost: str | None = None) -> gym.Env[Any, Any]:
+    """The scalar environment of an id, as its copies are in vectors; it raises what :func:`make_environment` does."""
     spec = find_spec(env_id)
     with _refused(env_id, f"arguments {json.dumps(dict(kwargs), default=repr)}"):
         env = gym.make(env_id, **kwargs)
-        for wrapper in _upstream(spec):
+        for wrapper in [*_upstream(spec), *([TerminationCost] if cost == TERMINATED else [])]:
             env = wrapper(env)
         return env
 
@@ -185,7 +185,8 @@ def _is_wrapped(env: VectorEnv) -> bool:
     return True
 
 
-def _wrap(bare: VectorEnv, settings: TrainSettings, tracking: dict[str, Any]) -> VectorEnv:
+def wrap(bare: VectorEnv, settings: TrainSettings) -> VectorEnv:
+    """The stack that ``cmaxent train`` puts around a vector environment without one; see :func:`make_environment`."""
     if settings.preset is not None:
         raise InvalidSetting("preset belongs to -PGP- environments: give beta, limit and the others one by one.")
     if settings.discount == 1.0 and find_horizon(bare) is None:
@@ -218,7 +219,7 @@ def _wrap(bare: VectorEnv, settings: TrainSettings, tracking: dict[str, Any]) ->
         needs_density = any(functional.curvature != "affine" for functional in functionals)
         observations = [step[0] for step in steps]
         chosen = over_density(bare, settings, source, observations, infos, needs_density=needs_density)
-    wrapped: VectorEnv = constrain(bare, objective, constraints, **(chosen | tracking))
+    wrapped: VectorEnv = constrain(bare, objective, constraints, **(chosen | _given(settings, TRACKING)))
     return wrapped
 
 

@@ -45,6 +45,8 @@ def given_state(settings: TrainSettings, space: gym.Space[Any]) -> StateSource |
         return numbers
     if len(entries) == 1 and ":" in (path := entries[0]):
         function = imported("state", path, example="my_states:position")
+        if isinstance(function, type):  # such as constrained_maxent.wrappers:RandomEncoder
+            function = function()
         if not callable(function):
             raise InvalidSetting(f"state={path!r} is a {type(function).__name__}, and no function of an observation.")
         return function  # type: ignore[no-any-return]

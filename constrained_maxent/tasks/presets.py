@@ -111,7 +111,11 @@ _CONTROL_PAPER: dict[str, Any] = _CONTROL | {
 
 # The entropy of where the torso is and how it is turned; a tenth of the steps may break each threshold.
 _WALKER_DEFAULT = Preset(
-    iterations=60, limit=0.1, over="state", penalty=AdaptiveLagrangian(3.0, 60.0), **_CONTROL_DEFAULT
+    iterations=60,
+    limit=0.1,
+    over="state",
+    penalty=AdaptiveLagrangian(3.0, 60.0),
+    **_CONTROL_DEFAULT | {"episodes_per_batch": 80},
 )
 
 # Batches of 400 steps, and an estimate that remembers more and more.

@@ -1,186 +1,103 @@
-"""The contract of a wrapped environment, scalar or vector: what info carries, step by step and batch by batch."""
+"""``check_constrained_env``: the contract of a stack, or what an environment of one's own does inside a usual one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
+from copy import deepcopy
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
-from gymnasium.vector import AutoresetMode
 
-from constrained_maxent.records import Report
-from constrained_maxent.testing.assertions import require
-from constrained_maxent.tracker import NEW_BATCH, find_tracker
+from constrained_maxent.errors import InvalidSetting, MissingTracker, UnsupportedSpace
+from constrained_maxent.functionals import CostFunction, LinearCost
+from constrained_maxent.occupancy import Counts, GaussianMixture
+from constrained_maxent.occupancy.horizon import find_horizon
+from constrained_maxent.penalties import AdaptiveLagrangian
+from constrained_maxent.problem import Constraint
+from constrained_maxent.spaces import Environment, FiniteSpace, single_spaces
+from constrained_maxent.testing.contract import check_stack
+from constrained_maxent.testing.examination import examine, reported_cost
+from constrained_maxent.tracker import find_tracker
+from constrained_maxent.wrappers import constrain
 
-LISTS = ("pseudo_rewards", "ready", "weights", "sub_environments", "started_ago")
-"""The keys of a report that hold one entry for each trajectory."""
+_STEPS = 300  # of a batch
 
 
 def check_constrained_env(
-    env: gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any], n_batches: int = 2, *, max_steps: int = 100_000
+    env: Environment,
+    n_batches: int = 2,
+    *,
+    max_steps: int = 100_000,
+    cost: str | CostFunction | None = None,
+    limit: float = 0.0,
+    **tracking: Any,
 ) -> None:
-    """Step a stack with ``TrackOccupancy`` in it by sampled actions, and check what it adds to ``info``.
+    """Step an environment by sampled actions, and check what a stack makes of it.
 
-    It begins a new batch, and resets once in the middle of an episode, after the first batch.
+    With a ``TrackOccupancy`` in it, scalar or vector, what that adds to ``info``: it begins a new batch, and resets
+    once in the middle of an episode, after the first batch. A bare environment is looked at alone and inside a usual
+    stack, as ``cmaxent check`` does, which also says what is only worth knowing: spaces, costs, ends, seeds, pickling,
+    autoreset.
 
     Args:
-        env: scalar or vector.
-        n_batches: how many batches to watch.
-        max_steps: how many calls of ``step`` may pass until they have ended.
+        env: scalar or vector; bare ones are scalar, and copies of them are stepped.
+        n_batches: how many batches of a stack to watch.
+        max_steps: how many calls of ``step`` of a stack may pass until they have ended.
+        cost: of a bare environment, a key of ``info`` or a function of observation, action and next observation;
+            ``"cost"`` where it is reported.
+        limit: of that cost.
+        tracking: for a bare environment, arguments of ``TrackOccupancy``, such as ``state`` and ``estimator``.
 
     Raises:
         AssertionError: what is wrong.
-        MissingTracker: there is no ``TrackOccupancy``.
+        InvalidSetting: a stack has its costs and its state, and none may be given; or a bare vector environment.
 
     >>> import constrained_maxent
     >>> check_constrained_env(gym.make("FrozenLake-PGP-v0", iterations=2))
+    >>> check_constrained_env(gym.make("FrozenLake-v1"))
     """
-    watch = _Watch(env)
-    env.action_space.seed(0)
-    watch.reset(seed=0, options={NEW_BATCH: True})
-    has_reset = False
-    for _ in range(max_steps):
-        watch.step()
-        if watch.n_reports >= n_batches:
-            return
-        if watch.n_reports == 1 and not has_reset:
-            watch.step()
-            watch.reset()
-            has_reset = True
-    raise AssertionError(f"only {watch.n_reports} of {n_batches} batches ended within {max_steps} steps")
+    try:
+        find_tracker(env)
+    except MissingTracker:
+        if isinstance(env, gym.vector.VectorEnv):
+            raise
+        _check_bare(env, cost, limit, tracking)
+        return
+    if tracking or cost is not None:
+        raise InvalidSetting(f"The stack has its own: leave out {', '.join(['cost', *tracking][cost is None :])}.")
+    check_stack(env, n_batches, max_steps=max_steps)
 
 
-class _Watch:
-    """A record of the steps of a stack, scalar or vector, that the stack's reports are held against."""
+def _check_bare(
+    env: gym.Env[Any, Any], cost: str | CostFunction | None, limit: float, tracking: dict[str, Any]
+) -> None:
+    def make() -> gym.Env[Any, Any]:
+        return deepcopy(env) if env.spec is None else env.spec.make()
 
-    def __init__(self, env: gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]) -> None:
-        self.env: Any = env
-        self.tracker = find_tracker(env)
-        self.is_vector = isinstance(env, gym.vector.VectorEnv)
-        self.num_envs = env.num_envs if isinstance(env, gym.vector.VectorEnv) else 1
-        self.mode = env.metadata.get("autoreset_mode") if self.is_vector else None
-        self.calls = -1
-        self.first_call_of_batch = 0
-        self.n_reports = 0
-        self.iteration = self.tracker.iteration
-        self.active = np.zeros(self.num_envs, dtype=bool)
-        self.time = np.zeros(self.num_envs, dtype=np.int64)
-        # (sub-environment, call) of every step that no report has covered yet: its time, reward and readiness.
-        self.steps: dict[tuple[int, int], tuple[int, float, bool]] = {}
+    cost = reported_cost(make) if cost is None else cost
 
-    def reset(self, **arguments: Any) -> None:
-        _, info = self.env.reset(**arguments)
-        mask = (arguments.get("options") or {}).get("reset_mask", np.ones(self.num_envs, dtype=bool))
-        self.active[mask], self.time[mask] = True, 0
-        self._check_report(info)
+    def wrap(copies: gym.vector.VectorEnv[Any, Any, Any]) -> Environment:
+        settings: dict[str, Any] = {
+            "steps_per_batch": _STEPS,
+            "discount": 0.99 if find_horizon(copies) is None else 1.0,
+        }
+        if "episodes_per_batch" in tracking:
+            del settings["steps_per_batch"]
+        constraints = {} if cost is None else {"cost": Constraint(LinearCost(cost, limit=limit), AdaptiveLagrangian())}
+        settings = {"estimator": _usual(copies)} | settings | tracking
+        stack: Environment = constrain(copies, None, constraints, **settings)
+        find_tracker(stack).announce(iterations=100)
+        return stack
 
-    def step(self) -> None:
-        before = self.tracker.timesteps
-        _, reward, terminated, truncated, info = self.env.step(self.env.action_space.sample())
-        taken = (self.tracker.timesteps - before) // self.num_envs
-        require(taken == 1, f"one step must be one of TrackOccupancy, not {taken}: layers that repeat belong below it")
-        self.calls += 1
-        self._record(np.atleast_1d(reward), info)
-        done = np.atleast_1d(np.logical_or(terminated, truncated)) & self.active
-        if self.mode is AutoresetMode.NEXT_STEP:
-            # Sub-environments between two episodes were reset by this call.
-            self.time[~self.active] = 0
-            self.active = ~done
-        elif self.mode is AutoresetMode.SAME_STEP:
-            self.time[done] = 0
-        else:
-            self.active &= ~done
-        self._check_report(info)
-        if not self.is_vector and done[0]:
-            self.reset()
-        elif self.mode is AutoresetMode.DISABLED and done.any():
-            self.reset(options={"reset_mask": done})
+    wrong = [finding for finding in examine(make, wrap, cost=cost, n_steps=2 * _STEPS) if finding.verdict == "wrong"]
+    if wrong:
+        raise AssertionError("\n".join(f"{finding.about}: {finding.text}" for finding in wrong))
 
-    def _entry(self, info: Mapping[str, Any], key: str, kind: type) -> Any:
-        require(key in info, f"info[{key!r}] must be there on every step")
-        value = info[key]
-        if not self.is_vector:
-            kinds = (kind, np.bool_) if kind is bool else kind  # a float of NumPy's is a float, a truth value no bool
-            require(isinstance(value, kinds), f"info[{key!r}] must be a {kind.__name__}, got {value!r}")
-        entry = np.atleast_1d(value)
-        require(
-            entry.shape == (self.num_envs,) and entry.dtype == np.dtype(kind),
-            f"info[{key!r}] must be one {kind.__name__} per sub-environment, got {entry.dtype} of shape {entry.shape}",
-        )
-        require(bool(np.isfinite(entry).all()), f"info[{key!r}] must be finite, got {value}")
-        return entry
 
-    def _record(self, reward: Any, info: Mapping[str, Any]) -> None:
-        total, ready = self._entry(info, "pseudo_reward", float), self._entry(info, "pseudo_reward_ready", bool)
-        names = self.tracker.problem.term_names
-        parts = [self._entry(info, f"pseudo_reward_{name}", float) for name in names]
-        require(
-            np.allclose(sum(parts, np.zeros(self.num_envs)), total, rtol=1e-9),
-            f"info['pseudo_reward'] must be the sum of its parts {', '.join(names)}",
-        )
-        if self.is_vector:
-            mask = np.asarray(info.get("_pseudo_reward", np.ones(self.num_envs, dtype=bool)))
-            require(
-                np.array_equal(mask, self.active),
-                "infos['_pseudo_reward'] must be True for the sub-environments that took a step of an episode",
-            )
-            require(not ready[~self.active].any(), "a step that only resets must not be ready")
-        if "original_reward" in info:
-            require(
-                np.array_equal(reward, total), "where info keeps original_reward, the reward must be the pseudo-reward"
-            )
-        for i in np.flatnonzero(self.active).tolist():
-            self.steps[i, self.calls] = (int(self.time[i]), float(total[i]), bool(ready[i]))
-        self.time += self.active
-
-    def _check_report(self, info: Mapping[str, Any]) -> None:
-        if "batch" not in info:
-            return
-        report = info["batch"]
-        missing = {field.name for field in fields(Report)} - report.keys()
-        require(not missing, f"info['batch'] lacks {', '.join(sorted(missing))}")
-        iteration = self.iteration + self.n_reports
-        require(report["iteration"] == iteration, f"iteration must be {iteration}, got {report['iteration']}")
-        constraints = list(self.tracker.problem.constraints)
-        for key in ("constraints", "multipliers"):
-            require(list(report[key]) == constraints, f"info['batch'][{key!r}] must name {constraints}")
-        for key in LISTS:
-            require(
-                isinstance(report[key], list) and len(report[key]) == report["episodes"],
-                f"info['batch'][{key!r}] must be a list of {report['episodes']} entries, one per trajectory",
-            )
-        lengths = [len(rewards) for rewards in report["pseudo_rewards"]]
-        require(sum(lengths) == report["steps"], f"steps is {report['steps']}, but there are {sum(lengths)} rewards")
-        for i in range(report["episodes"]):
-            self._check_trajectory(report, i)
-        self.n_reports += 1
-        self.first_call_of_batch = self.calls + 1
-
-    def _check_trajectory(self, report: Mapping[str, Any], i: int) -> None:
-        """One trajectory of a report against the steps that were seen; takes them off the record."""
-        rewards, ready, weights = (report[key][i] for key in ("pseudo_rewards", "ready", "weights"))
-        require(isinstance(ready, bool), f"ready must list bools, got {ready!r}")
-        require(bool(np.isfinite(rewards).all()), f"the pseudo-rewards of trajectory {i} must be finite")
-        env, first = report["sub_environments"][i], self.calls - report["started_ago"][i]
-        keys = [(env, first + k) for k in range(len(rewards))]
-        require(
-            all(key in self.steps for key in keys),
-            f"trajectory {i} must be {len(rewards)} steps that sub-environment {env} took from call {first} on, "
-            "in no batch before",
-        )
-        seen = [self.steps.pop(key) for key in keys]
-        times = [time for time, _, _ in seen]
-        require(times == list(range(times[0], times[0] + len(times))), f"trajectory {i} must be steps of one episode")
-        require(
-            len(weights) == len(times) and np.allclose(weights, self.tracker.weighting.weights(times), rtol=1e-9),
-            f"the weights of trajectory {i} must be w_t of its times",
-        )
-        for (_, call), (_, live, was_ready), reward in zip(keys, seen, rewards, strict=True):
-            # Rewards of steps before this batch came from another estimate.
-            if was_ready and call >= self.first_call_of_batch:
-                require(
-                    bool(np.isclose(live, reward, rtol=1e-9)),
-                    f"a ready live reward must be the one handed over, got {live} and {reward}",
-                )
+def _usual(env: Environment) -> Counts | GaussianMixture:
+    """Counts where both spaces are finite, else a density."""
+    try:
+        for space in single_spaces(env):
+            FiniteSpace(space)
+    except UnsupportedSpace:
+        return GaussianMixture(n_components=4)
+    return Counts()

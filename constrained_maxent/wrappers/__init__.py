@@ -12,6 +12,7 @@ from constrained_maxent.wrappers.declarations import (
     PseudoReward,
 )
 from constrained_maxent.wrappers.float_info import FloatInfo
+from constrained_maxent.wrappers.random_encoder import RandomEncoder
 from constrained_maxent.wrappers.stack import constrain
 from constrained_maxent.wrappers.steady_info import SteadyInfo
 from constrained_maxent.wrappers.track_occupancy import TrackOccupancy
@@ -26,6 +27,7 @@ __all__ = [
     "ImitationConstraint",
     "Objective",
     "PseudoReward",
+    "RandomEncoder",
     "SteadyInfo",
     "TrackOccupancy",
     "constrain",

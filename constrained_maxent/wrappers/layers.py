@@ -24,6 +24,7 @@ from constrained_maxent.occupancy.memory import require_memory
 from constrained_maxent.spaces import Space, kept_rows, names_of_numbers, row_space, single_spaces, width
 from constrained_maxent.tracker import LogProb, Pairing, Tracker, copies_have_trackers, find_tracker
 from constrained_maxent.types import check_count
+from constrained_maxent.wrappers.distortion import check_layers_above, warn_of_distortions
 from constrained_maxent.wrappers.length_watch import LengthWatch
 from constrained_maxent.wrappers.states import STATE_SPACE, Cells, StateReader, StateSource, plain_cells, plain_source
 
@@ -154,7 +155,7 @@ class Tracking:
             suggestions=suggestions,
         )
         self._lengths_seen = LengthWatch(weighting, found, is_given=horizon is not None, staggered=staggered)
-        self._sees_places, self._has_room = True, False
+        self._sees_places, self._has_room, self._has_looked_below = True, False, False
         self._begin(env)
 
     def _begin(self, env: Any) -> None:
@@ -165,9 +166,14 @@ class Tracking:
 
         Raises:
             InsufficientMemory: the observations of one batch do not fit.
+            InvalidSetting: a layer above takes several steps in one.
         """
         self.tracker.seal()
         self._sees_places = self.tracker.sees_places
+        if not self._has_looked_below:
+            self._has_looked_below = True
+            warn_of_distortions(self.env, self.tracker, self._source)  # type: ignore[attr-defined]  # of the layer
+            check_layers_above(self)
         if self._has_room or not self._needs_rows:
             return
         one = np.zeros((1, width(self._space)))

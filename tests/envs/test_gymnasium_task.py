@@ -116,6 +116,8 @@ class TestRefusals:
             ("CallsMujoco", "its step fails on them alone"),
             ("ReadsTime", "data.time"),
             ("EndsByItself", "truncates"),
+            ("DrawsItsMass", "model"),
+            ("IsBlownAway", "moves otherwise"),
             ("OtherActions", "actions are not the controls"),
         ],
     )
@@ -186,6 +188,18 @@ class EndsByItself(InvertedPendulumEnv):
         return observation, reward, terminated, True, info
 
 
+class DrawsItsMass(InvertedPendulumEnv):
+    def reset_model(self):
+        self.model.body_mass[1] = self.np_random.uniform(8.0, 12.0)
+        return super().reset_model()
+
+
+class IsBlownAway(InvertedPendulumEnv):
+    def reset_model(self):
+        self.data.xfrc_applied[1] = 3.0
+        return super().reset_model()
+
+
 class OtherActions(InvertedPendulumEnv):
     def _set_action_space(self):
         self.action_space = gym.spaces.Box(-1.0, 1.0, (1,))
@@ -204,6 +218,8 @@ KINDS = (
     CallsMujoco,
     ReadsTime,
     EndsByItself,
+    DrawsItsMass,
+    IsBlownAway,
     OtherActions,
 )
 

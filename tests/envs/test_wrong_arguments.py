@@ -19,7 +19,8 @@ OWN = {
         "speed_limit": NO_NUMBERS,
         "tilt_limit": (*NO_NUMBERS, 0.0),
         "height_limit": (*NO_NUMBERS, -1.0),
-        "terminate_when_unhealthy": (True,),
+        "terminate_when_unhealthy": (True, "no"),
+        "exclude_current_positions_from_observation": (2,),
     },
 }
 VECTOR = {"num_envs": (*NO_COUNTS, None), "threads": NO_COUNTS, "staggered_starts": ("yes",)}

@@ -22,8 +22,9 @@ def test_explores_where_the_torso_is(name):
     env = gym.make_vec(f"Safe{name}-PGP-v0", num_envs=8)
     tracker = find_tracker(env)
     assert tuple(tracker.estimator.periodic) == ANGLES[name]
-    assert (tracker.weighting.discount, tracker.weighting.horizon) == (1.0, 1000)
+    assert (tracker.weighting.discount, tracker.weighting.horizon) == (1.0, 100)
     assert tracker.problem.objective.over == "state"
+    assert tracker.steps_of_full_batch == 80 * 100
     limits = {name: constraint.functional.limit for name, constraint in tracker.problem.constraints.items()}
     assert limits == {"speed": 0.1, "tilt": 0.1}
     observations, infos = env.reset(seed=0)

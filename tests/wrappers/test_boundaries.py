@@ -17,6 +17,7 @@ from gymnasium.wrappers import vector as vector_layers
 
 from constrained_maxent.agents import PGP
 from constrained_maxent.errors import (
+    DistortingLayer,
     DuplicateName,
     EndlessEpisode,
     HorizonMismatch,
@@ -484,11 +485,21 @@ class TestWholeNumbers:
 
 class TestOrders:
     def test_repeated_actions_above(self) -> None:
-        env = RepeatAction(build(limited()), 3)
+        for repeat in (lambda env: RepeatAction(env, 3), lambda env: layers.MaxAndSkipObservation(env, 3)):
+            with pytest.raises(InvalidSetting, match="is 3 steps of the TrackOccupancy in it"):
+                repeat(build(limited())).reset()
+
+    def test_repeated_actions_above_that_nobody_knows_of(self) -> None:
+        env = Doubling(build(limited()))
         with pytest.raises(InvalidSetting, match=r"One step of .* is not one step"):
             PGP(env, seed=0).learn(iterations=1)
-        with pytest.raises(AssertionError, match="must be one of TrackOccupancy, not 3"):
+        with pytest.raises(AssertionError, match="must be one of TrackOccupancy, not 2"):
             check_constrained_env(env)
+
+    def test_clipped_rewards_above(self) -> None:
+        with pytest.warns(DistortingLayer, match="ClipReward, above TrackOccupancy"):
+            layers.ClipReward(build(limited()), -1.0, 1.0).reset()
+        layers.ClipReward(limited(), -1.0, 1.0).reset()
 
     @pytest.mark.parametrize("above", [True, False])
     def test_autoreset(self, above: bool) -> None:

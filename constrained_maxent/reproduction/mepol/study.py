@@ -106,10 +106,10 @@ def measure(run: MepolRun) -> dict[str, Any]:
         episodes_per_batch=COPIES,
         discount=1.0,
     )
-    agent, rng = PGP(env, seed=run.seed), np.random.default_rng(FRESH_SEED)
+    agent = PGP(env, seed=run.seed)
     with closing(env), closing(task.make(EPISODES)) as fresh:
-        space = fresh.single_action_space
-        uniform = fresh_figures(task, fresh, lambda rows: rng.uniform(space.low, space.high, (len(rows), *space.shape)))
+        fresh.action_space.seed(FRESH_SEED)
+        uniform = fresh_figures(task, fresh, lambda rows: fresh.action_space.sample())
         curve = [{"steps": 0, "seconds": 0.0} | uniform]
         seconds, done = 0.0, 0
         for stop in np.linspace(0, run.batches, min(POINTS, run.batches + 1)).astype(int)[1:].tolist():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -36,8 +36,6 @@ class FourRooms(gym.Env[Any, Any]):
     STUB, THICK = 2.5, 1.25
     """Length of what reaches into the square from the middles of its borders, and of the arms of the cross in its
     middle; half of what both are thick."""
-
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
 
     def __init__(self) -> None:
         self.observation_space = gym.spaces.Box(-self.HALF, self.HALF, (2,), dtype=np.float32)

@@ -13,7 +13,7 @@ from constrained_maxent.reproduction.mepol.tasks import TASKS
 
 @pytest.mark.parametrize("k", [4, 50])
 def test_yardstick_of_a_normal_distribution(k):
-    """20,000 draws: its standard error is below 0.015 nats; (1 + log 2π)/2 for each coordinate, and log of the scale."""
+    """20,000 draws, a standard error below 0.015 nats: (1 + log 2π)/2 for each coordinate, and log of the scale."""
     rows = np.random.default_rng(0).normal(size=(20_000, 2)) * [3.0, 0.1]
     assert entropy_by_neighbors(rows, k) == pytest.approx(1.0 + math.log(2.0 * math.pi) + math.log(0.3), abs=0.05)
 
