@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Box, Discrete, MultiDiscrete, Tuple
+from gymnasium.spaces import Box, Discrete, MultiDiscrete, Text, Tuple
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import constrained_maxent as cmx
@@ -433,8 +433,8 @@ class TestLearn:
             PGP(lakes(num_envs=2, autoreset_mode="Disabled"))
 
     def test_unsupported_actions(self, reporter):
-        with pytest.raises(UnsupportedSpace, match="MultiDiscrete"):
-            PGP(reporter(Discrete(2), MultiDiscrete([2, 2]), reward=lambda s, a: 0.0))
+        with pytest.raises(UnsupportedSpace, match="Text"):
+            PGP(reporter(Discrete(2), Text(3), reward=lambda s, a: 0.0))
 
 
 class TestPlan:

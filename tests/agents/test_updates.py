@@ -419,7 +419,7 @@ class TestPolicyAverage:
     @kinds
     def test_learning_does_not_see_it(self, settings):
         one = PGP(grid(), seed=1, averaging=0.9, **settings).learn(iterations=3)
-        other = PGP(grid(), seed=1, **settings).learn(iterations=3)
+        other = PGP(grid(), seed=1, averaging=0.0, **settings).learn(iterations=3)
         np.testing.assert_array_equal(parameters(one.learner), parameters(other.policy))
         assert other.policy is other.learner
 
