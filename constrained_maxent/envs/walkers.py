@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict, Unpack
+from typing import ClassVar, TypedDict, Unpack
 
 from gymnasium.vector import AutoresetMode
 
@@ -11,6 +11,7 @@ from constrained_maxent.envs.locomotion import (
     ANT,
     HALF_CHEETAH,
     HUMANOID,
+    Robot,
     functions,
 )
 from constrained_maxent.envs.mujoco_vector import MujocoVectorEnv
@@ -58,7 +59,31 @@ class VectorSettings(LocomotionSettings, total=False):
     autoreset_mode: AutoresetMode | str
 
 
-class SafeHalfCheetahVector(MujocoVectorEnv):
+class _WalkerVector(MujocoVectorEnv):
+    robot: ClassVar[Robot]
+
+    def __init__(self, num_envs: int = 1, **settings: Unpack[VectorSettings]) -> None:
+        self.limits, arguments = functions(self.robot, **settings)
+        super().__init__(num_envs=num_envs, **arguments)
+
+
+class _Walker(SingleCopy):
+    vector_form: ClassVar[type[_WalkerVector]]
+
+    def __init__(
+        self,
+        *,
+        render_mode: str | None = None,
+        width: int = 480,
+        height: int = 360,
+        **settings: Unpack[LocomotionSettings],
+    ) -> None:
+        vector = self.vector_form(1, threads=1, autoreset_mode=AutoresetMode.DISABLED, **settings)
+        self.limits = vector.limits
+        super().__init__(vector, render_mode=render_mode, width=width, height=height)
+
+
+class SafeHalfCheetahVector(_WalkerVector):
     """``num_envs`` copies of :class:`SafeHalfCheetah`, simulated on all cores.
 
     Args:
@@ -69,12 +94,10 @@ class SafeHalfCheetahVector(MujocoVectorEnv):
         limits: thresholds of what costs, by name.
     """
 
-    def __init__(self, num_envs: int = 1, **settings: Unpack[VectorSettings]) -> None:
-        self.limits, arguments = functions(HALF_CHEETAH, **settings)
-        super().__init__(num_envs=num_envs, **arguments)
+    robot = HALF_CHEETAH
 
 
-class SafeHalfCheetah(SingleCopy):
+class SafeHalfCheetah(_Walker):
     r"""Gymnasium's ``HalfCheetah-v5``, with costs of going too fast and leaning over.
 
     Observation, float64: positions and velocities ``(17,)`` as Gymnasium's. Action: six torques, −1 to 1 each. Reward:
@@ -106,20 +129,10 @@ class SafeHalfCheetah(SingleCopy):
     np.float64(1.0)
     """
 
-    def __init__(
-        self,
-        *,
-        render_mode: str | None = None,
-        width: int = 480,
-        height: int = 360,
-        **settings: Unpack[LocomotionSettings],
-    ) -> None:
-        vector = SafeHalfCheetahVector(1, threads=1, autoreset_mode=AutoresetMode.DISABLED, **settings)
-        self.limits = vector.limits
-        super().__init__(vector, render_mode=render_mode, width=width, height=height)
+    vector_form = SafeHalfCheetahVector
 
 
-class SafeAntVector(MujocoVectorEnv):
+class SafeAntVector(_WalkerVector):
     """``num_envs`` copies of :class:`SafeAnt`, simulated on all cores.
 
     Args:
@@ -130,12 +143,10 @@ class SafeAntVector(MujocoVectorEnv):
         limits: thresholds of what costs, by name.
     """
 
-    def __init__(self, num_envs: int = 1, **settings: Unpack[VectorSettings]) -> None:
-        self.limits, arguments = functions(ANT, **settings)
-        super().__init__(num_envs=num_envs, **arguments)
+    robot = ANT
 
 
-class SafeAnt(SingleCopy):
+class SafeAnt(_Walker):
     r"""Gymnasium's ``Ant-v5`` without contact forces, with costs of going too fast and leaning over.
 
     Observation, float64: positions and velocities ``(27,)``, as Gymnasium's with ``include_cfrc_ext_in_observation=
@@ -160,20 +171,10 @@ class SafeAnt(SingleCopy):
     (6,)
     """
 
-    def __init__(
-        self,
-        *,
-        render_mode: str | None = None,
-        width: int = 480,
-        height: int = 360,
-        **settings: Unpack[LocomotionSettings],
-    ) -> None:
-        vector = SafeAntVector(1, threads=1, autoreset_mode=AutoresetMode.DISABLED, **settings)
-        self.limits = vector.limits
-        super().__init__(vector, render_mode=render_mode, width=width, height=height)
+    vector_form = SafeAntVector
 
 
-class SafeHumanoidVector(MujocoVectorEnv):
+class SafeHumanoidVector(_WalkerVector):
     """``num_envs`` copies of :class:`SafeHumanoid`, simulated on all cores.
 
     Args:
@@ -184,12 +185,10 @@ class SafeHumanoidVector(MujocoVectorEnv):
         limits: thresholds of what costs, by name.
     """
 
-    def __init__(self, num_envs: int = 1, **settings: Unpack[VectorSettings]) -> None:
-        self.limits, arguments = functions(HUMANOID, **settings)
-        super().__init__(num_envs=num_envs, **arguments)
+    robot = HUMANOID
 
 
-class SafeHumanoid(SingleCopy):
+class SafeHumanoid(_Walker):
     r"""Gymnasium's ``Humanoid-v5`` without inertias and forces, with costs of going too fast and leaning over.
 
     Observation, float64: positions and velocities ``(45,)``, the first of Gymnasium's. Action: 17 torques, −0.4 to 0.4
@@ -212,14 +211,4 @@ class SafeHumanoid(SingleCopy):
     (46,)
     """
 
-    def __init__(
-        self,
-        *,
-        render_mode: str | None = None,
-        width: int = 480,
-        height: int = 360,
-        **settings: Unpack[LocomotionSettings],
-    ) -> None:
-        vector = SafeHumanoidVector(1, threads=1, autoreset_mode=AutoresetMode.DISABLED, **settings)
-        self.limits = vector.limits
-        super().__init__(vector, render_mode=render_mode, width=width, height=height)
+    vector_form = SafeHumanoidVector
