@@ -20,6 +20,9 @@ from constrained_maxent.types import FloatArray, IntArray
 MOST_VALUES = 16
 """A coordinate with more values is no category."""
 
+MOST_DENSITIES = 16
+"""Each is a fit of its own, which takes its time."""
+
 _LOOKED_AT = 1024
 """Samples that tell of most coordinates that they take many values."""
 
@@ -77,9 +80,9 @@ def few_valued(rows: FloatArray, lengths: Sequence[int]) -> list[int]:
 class Mixed:
     """Counts of categories, and densities of the other coordinates within them.
 
-    A category with fewer than 64 samples has no density of its own: all such share one, of all samples where they are
-    too few together. Of one that was never seen the others are as in all categories together, and its share is that of
-    less than one sample.
+    A category with fewer than 64 samples, or beyond the 16 most frequent, has no density of its own: all such share
+    one, of all samples where they are too few together. Of one that was never seen the others are as in all categories
+    together, and its share is that of less than one sample.
 
     Args:
         columns: the coordinates that are counted.
@@ -122,8 +125,10 @@ class Mixed:
         self.shares, self.densities, self.log_weights = {}, {}, {}
         groups: dict[bytes, IntArray] = {}
         rare: list[IntArray] = []
-        for name, index in self._by_name(rows).items():
-            is_rare = len(index) < LEAST_SAMPLES
+        found = self._by_name(rows)
+        frequent = sorted(found, key=lambda name: -len(found[name]))[:MOST_DENSITIES]
+        for name, index in found.items():
+            is_rare = len(index) < LEAST_SAMPLES or name not in frequent
             self.shares[name] = math.log(weights[index].sum() / total), b"" if is_rare else name
             if is_rare:
                 rare.append(index)

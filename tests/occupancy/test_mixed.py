@@ -226,3 +226,14 @@ def test_it_is_said_once() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert fitted(NearestNeighbors(), np.random.default_rng(0).normal(size=(300, 2))).notice is None
+
+
+def test_many_categories_share_a_density():
+    """32 of equal share, and N(0, 1) in each: log 32 + 1.419 nats, though no more than 16 fits are made, and one."""
+    rng = np.random.default_rng(3)
+    flags = np.arange(4096)[:, None] >> np.arange(5) & 1
+    states = np.concatenate((flags, rng.normal(size=(4096, 1))), axis=1).astype(np.float64)
+    estimator = fitted(GaussianMixture(n_components=1), states)
+    assert len(estimator._mixed.densities) == 17
+    measure = estimator.measure()
+    assert Entropy(over="state").value(measure) == pytest.approx(np.log(32.0) + NORMAL, abs=0.05)
