@@ -52,6 +52,7 @@ benchmarks: $(VENV)/.complete
 	$(BIN)/python benchmarks/wrapper_overhead.py
 	$(BIN)/python benchmarks/tabular_engine.py
 	$(BIN)/python benchmarks/mujoco_vector.py
+	$(BIN)/python benchmarks/mujoco_vector.py --model HalfCheetah Ant Humanoid --num-envs 64 --steps 40
 	$(BIN)/python benchmarks/control_training.py
 	$(BIN)/python benchmarks/oracle.py
 

@@ -19,8 +19,8 @@ from constrained_maxent.errors import InvalidSetting, MissingTracker
 from constrained_maxent.runs.coordinates import Coordinates
 from constrained_maxent.runs.environments import make_scalar, wrap
 from constrained_maxent.runs.settings import TrainSettings
-from constrained_maxent.testing import check_constrained_env, examine
-from constrained_maxent.testing.examination import Finding, reported_cost
+from constrained_maxent.testing import Finding, check_constrained_env, examine
+from constrained_maxent.testing.examination import reported_cost
 from constrained_maxent.tracker import find_tracker
 
 _MARKS = {"right": "ok", "note": "note", "wrong": "WRONG"}
@@ -107,8 +107,8 @@ def _of_own_stack(make: Any) -> list[Finding] | None:
             return None
         try:
             check_constrained_env(env)
-        except AssertionError as error:
-            return [Finding("stack", "wrong", str(error))]
+        except Exception as error:  # of the environment's own too: it is what is asked
+            return [Finding("stack", "wrong", f"{type(error).__name__}: {error}")]
     return [Finding("stack", "right", "it brings its own: batches, rewards and resets are as they must be.")]
 
 

@@ -69,7 +69,13 @@ class GymnasiumTask:
             raise self._refusal("its observations are in no Box")
         try:
             self._hold_against_itself()
-        except (TypeError, AttributeError) as error:  # of its own, or of MuJoCo, at what is not MuJoCo's data
+        except InvalidSetting:
+            raise
+        except (
+            TypeError,
+            ValueError,
+            AttributeError,
+        ) as error:  # of its own, or of MuJoCo, at what is not MuJoCo's data
             raise self._refusal(f"its {self._doing} fails on them alone ({error})") from error
 
     def start(self, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:

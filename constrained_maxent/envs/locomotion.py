@@ -61,7 +61,7 @@ HALF_CHEETAH = Robot(
     control_weight=0.1,
     noise=0.1,
     time_limit=5.0,
-    limits={"speed": 0.8, "tilt": 0.15, "height": 0.58},
+    limits={"speed": 0.8, "tilt": 1.0, "height": 0.57},
 )
 ANT = Robot(
     xml="ant.xml",

@@ -255,6 +255,10 @@ class ContinuousEstimator(OccupancyEstimator):
     def _count(self, columns: Sequence[int]) -> None:
         self._mixed = Mixed(columns, partial(self._within, columns)) if columns else None
 
+    def shortage(self, n_samples: int, n_features: int) -> str | None:
+        """What so many samples are too few for, and what to do, as a sentence; ``None``: for nothing that is known."""
+        return None
+
     def _within(self, columns: Sequence[int]) -> Self:
         """The density of one category, over the coordinates that are not counted."""
         kept = [i for i in range(self._n_states) if i not in columns]
@@ -428,7 +432,7 @@ class ContinuousEstimator(OccupancyEstimator):
                 "units of its standard deviations and without outliers by state=, or take GaussianMixture."
             )
         else:
-            return None
+            return self.shortage(len(rows), rows.shape[1])
         same = [measured[i] for i in same]
         listed = [f"coordinate {i} of the state" if i < n else f"coordinate {i - n} of the action" for i in same]
         more = f" and {len(listed) - 5} more" if len(listed) > 5 else ""

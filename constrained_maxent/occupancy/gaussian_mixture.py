@@ -19,6 +19,9 @@ from constrained_maxent.types import FloatArray, check_count
 _IDLE = 0.01
 """A component with less than this share of an even one starts anew: expectation maximization would not revive it."""
 
+_OVERFITTED = 5.0
+"""With more numbers than so many for each sample, a covariance is one of its own samples."""
+
 _CLUSTERED = 8192
 """Most samples that the first clusters are sought among."""
 
@@ -102,6 +105,16 @@ class GaussianMixture(MixtureEstimator):
 
     def size(self, n_features: int) -> int:
         return 2 * self.n_components * n_features**2  # covariances and their roots
+
+    def shortage(self, n_samples: int, n_features: int) -> str | None:
+        numbers, each = n_features * (n_features + 3) // 2, n_samples / self.n_components
+        if self.covariance != "full" or numbers <= _OVERFITTED * each:
+            return None
+        return (
+            f"Each of {self.n_components} full Gaussians over {n_features} coordinates has {numbers} numbers, and "
+            f"{each:.0f} samples: it fits them and not what they come from, and entropies are too low by nats. Take "
+            "covariance='low-rank', fewer components, larger batches, or fewer coordinates by state=."
+        )
 
     def learn(self, rows: FloatArray, weights: FloatArray, rng: np.random.Generator) -> None:
         frame = Frame.of(rows, weights, self._angles)

@@ -160,7 +160,10 @@ class _Balls:
 
     @cached_property
     def own(self) -> _Near:
-        return self._near(self.z)
+        if len(self.sums) == 1:
+            return self._near(self.z)
+        _, first, which = np.unique(self.z, axis=0, return_index=True, return_inverse=True)
+        return self._near_others(self.z, first[which.reshape(-1)])
 
     def near(self, rows: FloatArray) -> _Near:
         z = self._standardized(rows)
@@ -177,23 +180,28 @@ class _Balls:
         # A sample finds itself at distance 0; what is no sample has one neighbor too many.
         # The only sample there is must do as its own.
         is_sample = (distance[:, 0] == 0.0) & (n > 1)
-        k = max(1, wanted - 1)
         itself = np.where(is_sample, index[:, 0], -1)
-        if len(self.sums) == 1:
-            others = np.where(is_sample[:, None], index[:, -k:], index[:, :k])
-            radius = np.where(is_sample, distance[:, -1], distance[:, k - 1])
-            weight = self.total - np.where(is_sample, self.weights[itself], 0.0)
-            return _Near(z, itself, others, radius, n - is_sample.astype(np.float64), weight)
-        k = min(k, n - int(np.bincount(self.owners).max()))
-        others, radius = index[:, :k], distance[:, k - 1].copy()
-        count, weight = np.full(len(z), float(n)), np.full(len(z), self.total)
-        owner = np.where(is_sample, self.owners[itself], -1)
-        for one in np.unique(owner[is_sample]):
+        if len(self.sums) > 1:
+            return self._near_others(z, itself)
+        k = max(1, wanted - 1)
+        others = np.where(is_sample[:, None], index[:, -k:], index[:, :k])
+        radius = np.where(is_sample, distance[:, -1], distance[:, k - 1])
+        weight = self.total - np.where(is_sample, self.weights[itself], 0.0)
+        return _Near(z, itself, others, radius, n - is_sample.astype(np.float64), weight)
+
+    def _near_others(self, z: FloatArray, itself: IntArray) -> _Near:
+        """What is near in other trajectories than that of the sample which each place is, or -1."""
+        sizes = np.bincount(self.owners)
+        k = min(self.k, len(self.z) - int(sizes.max()))
+        others, radius = np.empty((len(z), k), dtype=np.int64), np.empty(len(z))
+        owner = np.where(itself >= 0, self.owners[itself], -1)
+        for one in np.unique(owner).tolist():
             rows = owner == one
-            apart, others[rows] = self._found(z[rows], k, int(one))
-            radius[rows], weight[rows] = apart[:, -1], self.total - self.sums[one]
-            count[rows] = n - np.count_nonzero(self.owners == one)
-        return _Near(z, itself, others, radius, count, weight)
+            apart, others[rows] = self._found(z[rows], k, one)
+            radius[rows] = apart[:, -1]
+        excluded = np.append(sizes, 0.0)[owner]  # the last of them for -1
+        weight = self.total - np.append(self.sums, 0.0)[owner]
+        return _Near(z, itself, others, radius, len(self.z) - excluded, weight)
 
     def log_density(self, rows: FloatArray) -> FloatArray:
         from scipy.special import digamma

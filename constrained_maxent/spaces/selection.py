@@ -142,7 +142,7 @@ def _follow(observation: Any, path: Path) -> Any:
 
 
 def with_numbers(space: gym.Space[Any]) -> gym.Space[Any]:
-    """A ``Dict`` without the parts that have no numbers, such as ``Text``; as it is where none has any; so are others."""
+    """A ``Dict`` without the parts that have no numbers, such as ``Text``. What has none at all stays as it is."""
     if not isinstance(space, gym.spaces.Dict):
         return space
     parts = [(key, with_numbers(part)) for key, part in space.spaces.items()]

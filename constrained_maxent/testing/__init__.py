@@ -4,9 +4,10 @@ Each raises ``AssertionError`` that says what is wrong, and returns nothing if a
 ``examine`` lists what there is to know of an environment, as ``cmaxent check`` prints it.
 """
 
+from constrained_maxent.testing.alone import Finding
 from constrained_maxent.testing.constrained_env import check_constrained_env
 from constrained_maxent.testing.estimator import check_estimator
-from constrained_maxent.testing.examination import Finding, examine
+from constrained_maxent.testing.examination import examine
 from constrained_maxent.testing.functional import check_functional
 
 __all__ = ["Finding", "check_constrained_env", "check_estimator", "check_functional", "examine"]

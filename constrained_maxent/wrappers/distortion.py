@@ -19,7 +19,7 @@ from constrained_maxent.tracker import Tracker
 _KINDS = (
     ("normali[sz]e", "normalizes", "by statistics that move, so that the same number means another thing later on"),
     ("delay|latency|sticky", "delays", "so that they are not those of the step that they are counted with"),
-    ("stack", "stacks", "so that each has those of several steps in it"),
+    (r"(frame|obs\w*)stack|stack(ed|ing)?(frame|obs)", "stacks", "so that each has those of several steps in it"),
 )
 """What layers are called, Gymnasium's and others'; what they do, and why that matters."""
 

@@ -114,6 +114,7 @@ class TestRefusals:
             ("SimulatesTwice", "more than once"),
             ("ScalesActions", "other controls"),
             ("CallsMujoco", "its step fails on them alone"),
+            ("WritesItsState", "fails on them alone.*read-only"),
             ("ReadsTime", "data.time"),
             ("EndsByItself", "truncates"),
             ("DrawsItsMass", "model"),
@@ -176,6 +177,12 @@ class CallsMujoco(InvertedPendulumEnv):
         return result
 
 
+class WritesItsState(InvertedPendulumEnv):
+    def step(self, action):
+        self.data.qvel[0] = 0.0
+        return super().step(action)
+
+
 class ReadsTime(InvertedPendulumEnv):
     def step(self, action):
         observation, _, *others = super().step(action)
@@ -216,6 +223,7 @@ KINDS = (
     SimulatesTwice,
     ScalesActions,
     CallsMujoco,
+    WritesItsState,
     ReadsTime,
     EndsByItself,
     DrawsItsMass,

@@ -331,6 +331,8 @@ class TestUsersModels:
         [
             ({"observation": lambda states: states.qpos[:, 0]}, r"shape \(2, 1\)"),
             ({"state": lambda states: states.qpos[:, 0]}, "dimensions"),
+            ({"state": lambda states: {"place": states.qpos}}, "key 'state'"),
+            ({"state": lambda states: {"state": states.qpos, "place": 1.0}}, r"place\(states\) must be of shape"),
             ({"start": lambda generator: (np.zeros(2), np.zeros(1))}, r"qpos must have shape \(1,\)"),
             ({"cost": lambda states, controls: controls}, r"cost must be of shape \(2,\)"),
             ({"cost": lambda states, controls: {"cost_left": np.zeros(2)}}, "key 'cost'"),

@@ -84,3 +84,13 @@ def test_words() -> None:
     # λ̂ of the paper begins with σ = 1, and cannot be wider than 7.4: a fifth of exp(3 z) lies above 12.
     assert "nats below independent Gaussians" in str(doubt(AdamGaussianMixture(n_steps=5), np.exp(3.0 * Z[:, :1])))
     assert doubt(AdamGaussianMixture(n_steps=5), Z) is None
+
+
+@pytest.mark.parametrize(
+    ("d", "n", "options", "is_named"),
+    [(60, 300, {}, True), (60, 300, {"covariance": "low-rank"}, False), (12, 300, {}, False)],
+)
+def test_full_covariances_need_samples(d: int, n: int, options: Any, is_named: bool) -> None:
+    # Of 60 coordinates a mean and a covariance are 1890 numbers; 16 components have 19 samples each.
+    found = doubt(GaussianMixture(max_iter=1, **options), np.random.default_rng(0).normal(size=(n, d)))
+    assert ("60 coordinates has 1890 numbers, and 19 samples" in str(found)) == is_named

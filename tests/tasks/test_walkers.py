@@ -4,10 +4,12 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from constrained_maxent.adapters.sb3 import VecEnv
 from constrained_maxent.agents import PGP
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.evaluation.state_measures import STATE_MEASURES
 from constrained_maxent.occupancy import GaussianMixture
+from constrained_maxent.tasks import PRESETS
 from constrained_maxent.testing import check_constrained_env
 from constrained_maxent.tracker import find_tracker
 
@@ -69,6 +71,19 @@ def test_can_be_learnt_and_made_again():
     again = gym.make_vec(env.spec)
     assert again.single_observation_space == env.single_observation_space
     assert find_tracker(again).problem.term_names == find_tracker(env).problem.term_names
+
+
+def test_agents_that_update_on_their_own_schedule():
+    settings = SMALL | {"estimator": GaussianMixture(n_components=1), "episodes_per_batch": 8}
+    venv = VecEnv("SafeAnt-PGP-v0", num_envs=2, **settings)
+    tracker = find_tracker(venv.env)
+    assert tracker.pairing == "previous"
+    assert tracker.suggestions == PRESETS["SafeAnt-PGP-v0"]["ppo"].agent
+    venv.reset()
+    generator = np.random.default_rng(0)
+    while tracker.iteration < 2:
+        _, rewards, _, _ = venv.step(generator.uniform(-1.0, 1.0, (2, 8)).astype(np.float32))
+    assert (rewards != 0.0).all()
 
 
 def test_what_a_walker_does_not_have():

@@ -66,6 +66,10 @@ class DelayedActions(gym.Wrapper[Any, Any, Any, Any]):
     """Somebody's own."""
 
 
+class StackBlocks(gym.Wrapper[Any, Any, Any, Any]):
+    """A task, and no stack of frames."""
+
+
 class NormalizeActions(gym.Wrapper[Any, Any, Any, Any]):
     """Bounds that are known."""
 
@@ -124,6 +128,7 @@ def test_named(below: Any, declared: Any, words: str) -> None:
         (sticky, {}),
         (layers.NormalizeReward, {"cost": by_function}),
         (NormalizeActions, {"cost": by_function}),
+        (StackBlocks, {"cost": by_function}),
         (lambda env: layers.TransformReward(env, float), {"objective": Reward()}),
         (layers.RecordEpisodeStatistics, {"cost": by_function}),
     ],

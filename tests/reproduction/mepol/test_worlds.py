@@ -35,7 +35,7 @@ def test_walls(x, y, is_wall):
 def test_moves_are_bounded_and_those_into_walls_do_nothing():
     env = FourRooms()
     start, _ = env.reset(seed=0)
-    assert ((-6.0 <= start) & (start <= -4.0)).all()
+    assert ((start >= -6.0) & (start <= -4.0)).all()
     moved, *_ = env.step(np.array([3.0, 0.1]))
     np.testing.assert_allclose(moved - start, [0.2, 0.1], atol=1e-6)
     env._x, env._y = -1.3, -5.0

@@ -14,8 +14,9 @@ from constrained_maxent.functionals import Entropy, L2Distance
 from constrained_maxent.penalties import Quadratic
 from constrained_maxent.wrappers import find_tracker, vector
 
-# FloatInfo is for the copies in a vector, SteadyInfo for what records single environments.
-SCALAR_ONLY = ("FloatInfo", "SteadyInfo")
+# FloatInfo is for the copies in a vector, SteadyInfo for what records single environments; RandomEncoder is
+# a function of observations.
+SCALAR_ONLY = ("FloatInfo", "SteadyInfo", "RandomEncoder")
 NAMES = [name for name in wrappers.__all__ if isinstance(getattr(wrappers, name), type) and name not in SCALAR_ONLY]
 REFERENCE = np.full((36, 4), 1 / 144)
 ARGUMENTS = {
