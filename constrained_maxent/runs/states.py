@@ -71,7 +71,7 @@ def is_counted(settings: TrainSettings, source: StateSource | None, space: gym.S
             counted = is_finite(row_space(space))
         except UnsupportedSpace as error:
             numbers = with_numbers(space)
-            keys = list(numbers.spaces) if isinstance(numbers, gym.spaces.Dict) else []
+            keys = list(numbers.spaces) if isinstance(numbers, gym.spaces.Dict) and numbers != space else []
             listed = f"keys of the observation that have numbers ({', '.join(keys)}), " if keys else ""
             raise UnsupportedSpace(
                 f"The observations are {space}: {error} Or say by --state what λ̂ is over: {listed}a key of info, or "

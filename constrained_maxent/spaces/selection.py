@@ -142,12 +142,12 @@ def _follow(observation: Any, path: Path) -> Any:
 
 
 def with_numbers(space: gym.Space[Any]) -> gym.Space[Any]:
-    """A ``Dict`` without the parts that have no numbers, such as ``Text``; any other space as it is."""
+    """A ``Dict`` without the parts that have no numbers, such as ``Text``. What has none at all stays as it is."""
     if not isinstance(space, gym.spaces.Dict):
         return space
     parts = [(key, with_numbers(part)) for key, part in space.spaces.items()]
     kept = [(key, part) for key, part in parts if _has_numbers(part)]
-    return gym.spaces.Dict(kept)  # of pairs: a dictionary would be sorted
+    return gym.spaces.Dict(kept) if kept else space  # of pairs: a dictionary would be sorted
 
 
 def _has_numbers(space: gym.Space[Any]) -> bool:

@@ -21,7 +21,7 @@ from constrained_maxent.occupancy import (
 )
 from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.occupancy.memory import require_memory
-from constrained_maxent.spaces import Space, kept_rows, row_space, single_spaces, width, with_numbers
+from constrained_maxent.spaces import Space, is_finite, kept_rows, row_space, single_spaces, width, with_numbers
 from constrained_maxent.tracker import LogProb, Pairing, Tracker, copies_have_trackers, find_tracker
 from constrained_maxent.types import check_count
 from constrained_maxent.wrappers.distortion import check_layers_above, warn_of_distortions
@@ -176,7 +176,7 @@ class Tracking:
             self._has_looked_below = True
             warn_of_distortions(self.env, self.tracker, self._source)  # type: ignore[attr-defined]  # of the layer
             check_layers_above(self)
-        if self._has_room or not self._needs_rows or isinstance(self._space, gym.spaces.Discrete):
+        if self._has_room or not self._needs_rows or is_finite(self._space):
             return
         one = np.zeros((1, width(self._space)))
         n_bytes = self._kept(one).nbytes
@@ -243,7 +243,7 @@ def _bound(estimator: OccupancyEstimator, spaces: tuple[Space, Space]) -> Occupa
 def _without(space: Space) -> str:
     """What to write where the whole observation has no numbers."""
     numbers = with_numbers(space)
-    keys = list(numbers.spaces) if isinstance(numbers, gym.spaces.Dict) else []
+    keys = list(numbers.spaces) if isinstance(numbers, gym.spaces.Dict) and numbers != space else []
     listed = f"state=({', '.join(map(repr, keys))},), which have numbers, or some of them; or " if keys else ""
     return (
         f"Say what λ̂ is over: {listed}a function of the observation, state=lambda observation: ..., of coordinates or, "

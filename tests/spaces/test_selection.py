@@ -99,4 +99,5 @@ def test_a_dictionary_without_what_has_no_numbers() -> None:
     assert isinstance(kept, Dict)
     assert list(kept.spaces) == ["z", "a"]
     assert list(kept["z"].spaces) == ["direction", "at", "size"]  # type: ignore[attr-defined]
-    assert with_numbers(Text(3)) == Text(3)
+    for nothing in (Text(3), Dict(t=Text(3))):
+        assert with_numbers(nothing) == nothing

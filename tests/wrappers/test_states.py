@@ -207,8 +207,9 @@ class TestRefuses:
     def test_an_observation_without_numbers_says_what_to_write(self) -> None:
         with pytest.raises(UnsupportedSpace, match=r"state=\('a',\)"):
             self.wrap(self.PARTS)
-        with pytest.raises(UnsupportedSpace, match=r"state=lambda observation"):
-            self.wrap(WORD)
+        for space in (WORD, Dict(word=WORD)):
+            with pytest.raises(UnsupportedSpace, match=r"over: a function .* state=lambda observation"):
+                self.wrap(space)
 
     def test_actions_without_numbers(self) -> None:
         with pytest.raises(UnsupportedSpace, match="The actions are Text"):
@@ -225,7 +226,8 @@ class TestRefuses:
             play(env)
 
     def test_log_probabilities_of_what_has_no_numbers(self) -> None:
-        env = self.wrap(WORD, state=lambda o: [1.0], estimator=GaussianMixture(n_components=1))
+        space = Dict(word=WORD)
+        env = self.wrap(space, state=lambda o: [1.0], estimator=GaussianMixture(n_components=1))
         env.reset()
         with (
             find_tracker(env).acting(log_prob=lambda rows, actions: np.zeros(len(rows))),
