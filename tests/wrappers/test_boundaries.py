@@ -636,15 +636,15 @@ class TestPictures:
         assert seen[-1].dtype == np.float64
         assert seen[-1][:, 0, 0, 0].tolist() == [200.0, 201.0, 202.0, 203.0, 204.0]
 
-    def test_a_rollout_keeps_their_bytes(self) -> None:
-        """An eighth of the memory; networks make floats of them."""
+    def test_a_policy_sees_their_numbers(self) -> None:
+        """Not the integers, which run over when they are added."""
         env = build(Picture(), **self.SETTINGS, state="state")
         agent = PGP(env, seed=0, hidden_sizes=(4,))
         rollout = agent._collector
         rollout.restart(seed=0)
         rows = rollout.collect(agent.policy, np.random.default_rng(0)).rows
-        assert rows.dtype == np.uint8
-        assert rows[:5, 0, 0, 0].tolist() == [200, 201, 202, 203, 204]
+        assert rows.dtype == np.float64
+        assert rows[:5, 0, 0, 0].tolist() == [200.0, 201.0, 202.0, 203.0, 204.0]
 
     def test_a_density_over_them_is_refused_with_the_number(self) -> None:
         with pytest.raises(InsufficientMemory, match=r"over 3000000 coordinates needs 1\.34e\+05 GiB.*state="):
