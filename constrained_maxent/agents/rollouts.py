@@ -42,7 +42,7 @@ class Rollout:
     """The steps of a batch whose rewards belong to the gradient, trajectory by trajectory.
 
     Attributes:
-        rows: observations, ``(n_steps, ...)``; those of ``uint8``, pictures for example, stay so.
+        rows: observations, ``(n_steps, ...)``; in float64, or of ``uint8``, such as pictures, in float32.
         actions: raw actions of the policy, ``(n_steps, ...)``.
         rewards: pseudo-rewards, ``(n_steps,)``.
         weights: w_t of the occupancy, ``(n_steps,)``.
@@ -228,7 +228,9 @@ class Collector:
         # Fragments stand for less than an episode each, by their share of the steps.
         share = len(ready) / report.episodes if report.whole_episodes else lengths.sum() / report.steps
         return Rollout(
-            rows=chosen if self._kept_as is None or self._kept_as == np.uint8 else chosen.astype(np.float64),
+            rows=chosen
+            if self._kept_as is None
+            else chosen.astype(np.float32 if self._kept_as == np.uint8 else np.float64),
             actions=actions[calls, np.repeat(envs, lengths)],
             rewards=join(report.pseudo_rewards),
             weights=join(report.weights),

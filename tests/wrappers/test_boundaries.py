@@ -643,7 +643,7 @@ class TestPictures:
         rollout = agent._collector
         rollout.restart(seed=0)
         rows = rollout.collect(agent.policy, np.random.default_rng(0)).rows
-        assert rows.dtype == np.float64
+        assert rows.dtype == np.float32
         assert rows[:5, 0, 0, 0].tolist() == [200.0, 201.0, 202.0, 203.0, 204.0]
 
     def test_a_density_over_them_is_refused_with_the_number(self) -> None:
