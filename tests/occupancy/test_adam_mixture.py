@@ -117,7 +117,7 @@ class TestFits:
     def test_follows_the_weights(self) -> None:
         states = np.repeat([[-1.0, 0.0], [1.0, 0.0]], 100, axis=0)
         weights = np.repeat([1.0, 3.0], 100)
-        fitted = bound(n_components=1, learning_rate=0.02).fit(batch_of(states, weights))
+        fitted = bound(n_components=1, learning_rate=0.02, counted=()).fit(batch_of(states, weights))
         assert fitted.mixture_.means[0, 0] == pytest.approx(0.5, abs=0.1)
 
     def test_stays_within_the_bounds(self) -> None:
