@@ -580,10 +580,16 @@ class Tracker:
             self._density_watch.look_at_ends(batch, self.weighting.horizon, self.problem.objective, measure)
 
     def fresh_estimator(self) -> OccupancyEstimator:
-        """An unfitted estimator of the same kind and spaces, which remembers nothing but the last batch."""
+        """An unfitted estimator of the same kind and spaces, which remembers nothing but the last batch.
+
+        Of densities it counts the coordinates that λ̂ counts, so that entropies of the two compare.
+        """
         if self.spaces is None:
             raise InvalidSetting("This tracker was not told its spaces=.")
-        return self.estimator.fresh().bind(*self.spaces)
+        estimator = self.estimator.fresh().bind(*self.spaces)
+        if self.estimator.is_fitted:
+            estimator.count_as(self.estimator)
+        return estimator
 
     def alone(self, batch: Batch) -> OccupancyEstimator:
         """An estimator like this one that knows one batch and nothing else."""

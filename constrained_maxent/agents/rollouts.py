@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.records import Report
-from constrained_maxent.spaces import Environment, as_row, as_rows, from_row, from_rows, single_spaces, with_numbers
+from constrained_maxent.spaces import (
+    Environment,
+    as_row,
+    as_rows,
+    from_row,
+    from_rows,
+    narrowed,
+    single_spaces,
+    with_numbers,
+)
 from constrained_maxent.tracker import NEW_BATCH, find_tracker
 from constrained_maxent.types import FloatArray, IntArray
 
@@ -164,7 +173,7 @@ class Collector:
                 raw, self._log_probs = policy.sample_with_log_prob(self._rows, rng)
             else:
                 raw = policy.sample(self._rows, rng)
-            rows.append(self._rows if self._kept_as is None else self._rows.astype(self._kept_as))
+            rows.append(self._rows if self._kept_as is None else narrowed(self.observation_space, self._rows))
             actions.append(raw)
             observation, terminated, truncated, info = self._step(policy.to_env(raw))
             self._rows = self._as_rows(observation)

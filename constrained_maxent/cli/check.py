@@ -156,7 +156,7 @@ def _written(value: Any) -> str:
         return f"cmx.occupancy.{value['kind']}({listed})"
     if isinstance(value, Coordinates):
         return f"cmx.runs.coordinates.Coordinates({value.entries!r}{'' if value.space is None else ', space'})"
-    return value.__qualname__ if callable(value) else repr(value)
+    return getattr(value, "__qualname__", repr(value)) if callable(value) else repr(value)
 
 
 def _layers(stack: Any) -> list[Any]:

@@ -23,8 +23,8 @@ class LocomotionSettings(TypedDict, total=False):
 
     Attributes:
         costs: what costs, of ``"speed"``, ``"tilt"`` and ``"height"``; ``info["cost"]`` is their sum.
-        speed_limit: horizontal speed of the torso from which a step costs 1 [m/s].
-        tilt_limit: angle between the torso's axis and the vertical from which it does [rad].
+        speed_limit: horizontal speed of the torso above which a step costs 1 [m/s].
+        tilt_limit: angle between the torso's axis and the vertical above which it does [rad].
         height_limit: height of the torso over the ground below which it does [m].
         terminate_when_unhealthy: whether episodes end where Gymnasium's would, instead of going on.
         exclude_current_positions_from_observation: whether an observation tells the posture alone, as Gymnasium's does

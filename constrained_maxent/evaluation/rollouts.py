@@ -147,7 +147,8 @@ def evaluate_rollouts(
     if estimator.table_shape() is None:
         if measures is None:
             measures = measures_of(env, batch)
-        states = evaluate_states(batch, measures, periodic=tracker.estimator.periodic, seed=seed)
+        periodic, counted = tracker.estimator.periodic, estimator.counts_few
+        states = evaluate_states(batch, measures, periodic=periodic, counted=counted, seed=seed)
     elif measures is not None:
         raise InvalidSetting("measures= are those of continuous states; here they are cells.")
     objective = problem.objective

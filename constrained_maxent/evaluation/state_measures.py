@@ -77,11 +77,17 @@ class StateEvaluation:
 
 
 def evaluate_states(
-    batch: Batch, measures: StateMeasures, *, periodic: Sequence[int] = (), seed: int
+    batch: Batch,
+    measures: StateMeasures,
+    *,
+    periodic: Sequence[int] = (),
+    counted: Sequence[int] | None = None,
+    seed: int,
 ) -> StateEvaluation:
     """Measure the states of whole episodes, or their observations where a batch has no states.
 
-    ``periodic`` are its angles where the measures do not name them; ``seed`` is of draws and intervals.
+    ``periodic`` are its angles where the measures do not name them; ``counted`` is as in ``state_entropy``;
+    ``seed`` is of draws and intervals.
 
     Raises:
         InvalidData: grid or events do not fit the states.
@@ -100,7 +106,7 @@ def evaluate_states(
         starts = range(0, len(states) - n_steps + 1, n_steps)
         shares = [measures.grid.coverage(states[start : start + n_steps]).share for start in starts]
         in_a_row = bootstrap_mean(shares, seed=seed)
-    entropy = state_entropy(batch.split(states), periodic=angles, seed=seed)
+    entropy = state_entropy(batch.split(states), periodic=angles, counted=counted, seed=seed)
     events = {name: _share(name, event, states, batch, seed) for name, event in measures.events.items()}
     return StateEvaluation(entropy, tuple(measures.units), coverage, in_a_row, events)
 

@@ -259,12 +259,17 @@ class ContinuousEstimator(OccupancyEstimator):
         """What so many samples are too few for, and what to do, as a sentence; ``None``: for nothing that is known."""
         return None
 
-    def _within(self, columns: Sequence[int]) -> Self:
-        """The density of one category, over the coordinates that are not counted."""
+    def _within(self, columns: Sequence[int], share: float) -> Self:
+        """The density of a category with a share of the samples, over the coordinates that are not counted."""
         kept = [i for i in range(self._n_states) if i not in columns]
         angles = tuple(kept.index(i) for i in self._angles if i in kept)
         settings = {"periodic": angles, "counted": (), "memory": 0.0, "buffer_size": None}
-        density = type(self)(**self.get_params() | settings)
+        if not kept:  # of actions alone, which have no marginal over states
+            settings["over"] = "state"
+        parameters = self.get_params() | settings
+        if "n_components" in parameters:  # as many for all categories as there would be without them
+            parameters["n_components"] = max(1, round(share * parameters["n_components"]))
+        density = type(self)(**parameters)
         density._n_states = len(kept)
         return density
 
@@ -432,7 +437,8 @@ class ContinuousEstimator(OccupancyEstimator):
                 "units of its standard deviations and without outliers by state=, or take GaussianMixture."
             )
         else:
-            return self.shortage(len(rows), rows.shape[1])
+            n_densities = 1 if self._mixed is None else max(1, len(self._mixed.densities))
+            return self.shortage(len(rows) // n_densities, rows.shape[1])
         same = [measured[i] for i in same]
         listed = [f"coordinate {i} of the state" if i < n else f"coordinate {i - n} of the action" for i in same]
         more = f" and {len(listed) - 5} more" if len(listed) > 5 else ""

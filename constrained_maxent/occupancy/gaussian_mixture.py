@@ -36,7 +36,8 @@ class MixtureEstimator(ContinuousEstimator):
     def show(self, mixture: Gaussians) -> None:
         self.mixture_ = mixture
         self._density = mixture.on_circles(self._angles)
-        self._state_density = mixture.marginal(self._n_states).on_circles(self._angles)
+        n_states = self._n_states or mixture.means.shape[1]  # of a category whose states are all counted
+        self._state_density = mixture.marginal(n_states).on_circles(self._angles)
 
     def forget(self) -> None:
         self.__dict__.pop("mixture_", None)

@@ -86,16 +86,18 @@ class Mixed:
 
     Args:
         columns: the coordinates that are counted.
-        new_density: makes the density of a category.
+        new_density: makes the density of a category that has such a share of the samples when it is first seen.
     """
 
-    def __init__(self, columns: Sequence[int], new_density: Callable[[], Density]) -> None:
+    def __init__(self, columns: Sequence[int], new_density: Callable[[float], Density]) -> None:
         self.columns, self.new_density = list(columns), new_density
         self.values: list[FloatArray] = []
         self.rounding: list[float] = []
         self.shares: dict[bytes, tuple[float, bytes]] = {}
         """Log-share of each category, and the name of its density."""
         self.densities: dict[bytes, Density] = {}
+        self.sizes: dict[bytes, float] = {}
+        """Shares that densities were made for."""
         self.log_weights: dict[bytes, float] = {}
         """Log-share of all categories that use a density."""
 
@@ -124,6 +126,7 @@ class Mixed:
         measured, total, before = self._measured(rows), weights.sum(), self.densities
         self.shares, self.densities, self.log_weights = {}, {}, {}
         groups: dict[bytes, IntArray] = {}
+        sizes: dict[bytes, float] = {}
         rare: list[IntArray] = []
         found = self._by_name(rows)
         frequent = sorted(found, key=lambda name: -len(found[name]))[:MOST_DENSITIES]
@@ -140,10 +143,13 @@ class Mixed:
         for name, index in groups.items():
             self.log_weights[name] = math.log(weights[index].sum() / total)
             if measured.shape[1]:
-                density = before.get(name) or self.new_density()
+                size = self.sizes.get(name) if name in before else None
+                sizes[name] = len(index) / len(rows) if size is None else size
+                density = before.get(name) or self.new_density(sizes[name])
                 density.trajectories = trajectories[index]
                 density.learn(measured[index], weights[index], rng)
                 self.densities[name] = density
+        self.sizes = sizes
         self._log_unseen = -math.log(len(rows) + 1.0)
 
     def log_density(self, rows: FloatArray, ask: Ask) -> FloatArray:
@@ -168,7 +174,8 @@ class Mixed:
         measured, found = self._measured(rows), np.ones(len(rows))
         for name, index in self._by_name(rows).items():
             own = self.shares.get(name, (0.0, b""))[1]
-            answer = ask(self.densities[own], measured[index]) if own in self.densities else None
+            is_asked = own in self.densities and measured.shape[1] > 0
+            answer = ask(self.densities[own], measured[index]) if is_asked else None
             if answer is not None:
                 found[index] = answer
         return found
@@ -193,6 +200,7 @@ class Mixed:
             "log_shares": np.array([share for share, _ in self.shares.values()]),
             "densities": np.array([names.index(own) for _, own in self.shares.values()]),
             "log_weights": np.array([self.log_weights[name] for name in names]),
+            "sizes": np.array([self.sizes[name] for name in names]),
             "log_unseen": self._log_unseen,
             "shared": names.index(b"") if b"" in models else -1,
             "rounding": np.array(self.rounding),
@@ -209,9 +217,10 @@ class Mixed:
         own = {use: b"" if use == shared else name for name, use in zip(names, uses, strict=True)}
         shares = np.array(model["log_shares"]).tolist()
         self.shares = {name: (share, own[use]) for name, share, use in zip(names, shares, uses, strict=True)}
-        self.densities, self.log_weights = {}, {}
+        self.densities, self.log_weights, self.sizes = {}, {}, {}
         for i, name in own.items():
-            self.densities[name] = self.new_density()
+            self.sizes[name] = float(model["sizes"][i])
+            self.densities[name] = self.new_density(self.sizes[name])
             self.densities[name].restore(model["models"][str(i)])
             self.log_weights[name] = float(model["log_weights"][i])
         self._log_unseen = float(model["log_unseen"])

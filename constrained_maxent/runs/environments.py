@@ -6,6 +6,7 @@ import difflib
 import inspect
 import json
 import warnings
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -205,7 +206,9 @@ def wrap(bare: VectorEnv, settings: TrainSettings) -> VectorEnv:
     objective = _objective(settings.objective, of_cells=not counted)
     penalty = settings.chosen_penalty() or (AdaptiveLagrangian() if settings.beta is None else Quadratic(settings.beta))
     constraints = {}
-    if (key := _cost_key(infos, settings)) is not None:
+    # What is reported now and then only is named by the first step that lacks it.
+    reported = dict(ChainMap(*(step[4] for step in steps)))
+    if (key := _cost_key(reported, settings)) is not None:
         constraints["cost"] = Constraint(LinearCost(key, limit=settings.limit or 0.0), penalty)
     if settings.constraint is not None:
         name = settings.constraint.replace(":", ".").rpartition(".")[2]

@@ -182,7 +182,8 @@ def _states(agent: PGP) -> dict[str, float | int | None]:
     if not _state_columns(agent) or batch is None or not batch.n_steps:
         return {}
     periodic = getattr(tracker.estimator, "periodic", ())
-    measured = evaluate_states(batch, measures_of(agent.env, batch), periodic=periodic, seed=0)
+    counted = tracker.estimator.counts_few
+    measured = evaluate_states(batch, measures_of(agent.env, batch), periodic=periodic, counted=counted, seed=0)
     return {
         "self_weighted_objective": _self_weighted(tracker.problem.objective, tracker.estimator.measure()),
         "state_entropy": measured.entropy.mean,

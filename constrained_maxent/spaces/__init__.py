@@ -12,6 +12,7 @@ from constrained_maxent.spaces.rows import (
     is_finite,
     is_single,
     kept_rows,
+    narrowed,
     row_space,
     width,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "is_single",
     "kept_rows",
     "leaves",
+    "narrowed",
     "require_own_spaces",
     "row_space",
     "single_spaces",

@@ -20,7 +20,7 @@ class FiniteSpace:
     """Numbers the elements of a finite space from 0 to ``n`` - 1, in mixed radix with the last component fastest.
 
     Args:
-        space: ``Discrete``, ``MultiDiscrete``, ``MultiBinary``, or a ``Tuple`` of them (nested as you like).
+        space: ``Discrete``, ``MultiDiscrete``, ``MultiBinary``, or ``Tuple`` and ``Dict`` of them (nested as you like).
 
     Raises:
         UnsupportedSpace: any other space, or one with more than 2**62 elements.

@@ -41,7 +41,9 @@ def as_row(space: gym.Space[Any], value: Any) -> Any:
     if isinstance(space, Composite):
         return np.concatenate([np.ravel(as_row(part, v)) for part, v in _parts(space, value)])
     components(space)
-    return whole_numbers(space, value).reshape(-1)
+    row = whole_numbers(space, value).reshape(-1)
+    _require_width(space, row)
+    return row
 
 
 def as_rows(space: gym.Space[Any], values: Any) -> NDArray[Any]:
@@ -59,8 +61,31 @@ def as_rows(space: gym.Space[Any], values: Any) -> NDArray[Any]:
             raise InvalidData(f"The parts of elements of {space} are not all of one number: {values!r}.")
         return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
     components(space)
+    components(space)
     rows = whole_numbers(space, values)
-    return rows.reshape(len(rows), -1)
+    rows = rows.reshape(len(rows) if rows.ndim else 1, -1)
+    _require_width(space, rows)
+    return rows
+
+
+def _require_width(space: gym.Space[Any], rows: IntArray) -> None:
+    if rows.shape[-1] != width(space):
+        raise InvalidData(f"An element of {space} has {width(space)} numbers, here are {rows.shape[-1]}.")
+
+
+def narrowed(space: gym.Space[Any], rows: NDArray[Any]) -> NDArray[Any]:
+    """Rows of a ``Box`` of integers as these, an eighth of the memory.
+
+    Raises:
+        InvalidData: they are not whole numbers of the space's type.
+    """
+    kept = rows.astype(space.dtype)
+    if not np.array_equal(kept, rows):
+        raise InvalidData(
+            f"Observations are no whole numbers of type {space.dtype}, and their space is {space}: give the wrapper "
+            "that scales them the space of what it makes."
+        )
+    return kept
 
 
 def kept_rows(space: gym.Space[Any], rows: NDArray[Any], *, are_needed: bool) -> NDArray[Any]:
@@ -74,7 +99,7 @@ def kept_rows(space: gym.Space[Any], rows: NDArray[Any], *, are_needed: bool) ->
     if not are_needed:
         return np.empty((len(rows), 0))
     is_whole = isinstance(space, gym.spaces.Box) and np.dtype(space.dtype).kind in "iub"
-    return rows.astype(space.dtype) if is_whole else rows
+    return narrowed(space, rows) if is_whole else rows
 
 
 def is_single(space: gym.Space[Any], value: Any) -> bool:

@@ -82,6 +82,7 @@ class StateReader:
             self._cells = gym.spaces.Discrete(number) if isinstance(number, int) else gym.spaces.MultiDiscrete(number)
             self.space = self._cells
         self.are_cells = cells is not None
+        self._keys = list(observation_space.spaces) if isinstance(observation_space, gym.spaces.Dict) else []
         self._name = f"info[{source!r}]" if self.key is not None else f"The state {source!r}"
 
     def one(self, observation: Any, info: Mapping[str, Any]) -> Any:
@@ -96,7 +97,7 @@ class StateReader:
             value = self._selection.row(observation)
         elif self.key is not None:
             if self.key not in info:
-                raise MissingState(_missing(self.key, info))
+                raise MissingState(_missing(self.key, info, self._keys))
             value = info[self.key]
         else:
             value = self._function(own(observation))
@@ -134,7 +135,7 @@ class StateReader:
             ones = list(iterate(space, observations))
             return self._of_equal_length([self.one(ones[i], {}) for i in np.flatnonzero(needed).tolist()])
         if self.key not in infos or not np.all(np.asarray(infos.get(f"_{self.key}", needed))[needed]):
-            raise MissingState(_missing(self.key, infos))
+            raise MissingState(_missing(self.key, infos, self._keys))
         reported = infos[self.key]
         # Copies may report lists, of which Gymnasium makes arrays of objects.
         if self._cells is not None or (isinstance(reported, np.ndarray) and reported.dtype == object):
@@ -160,7 +161,7 @@ def _whole(name: str, value: Any) -> Any:
         raise InvalidData(
             f"{name} must be a cell, a whole number or several, got {value!r}: take np.digitize(...), or int(...)."
         )
-    return array if array.ndim else array.item()
+    return array.item() if array.size == 1 else array
 
 
 def _coordinates(name: str, values: Any) -> FloatArray:
@@ -177,9 +178,9 @@ def _coordinates(name: str, values: Any) -> FloatArray:
     return state
 
 
-def _missing(key: str, info: Mapping[str, Any]) -> str:
+def _missing(key: str, info: Mapping[str, Any], keys: Sequence[str]) -> str:
     known = ", ".join(sorted(name for name in info if not name.startswith("_"))) or "nothing"
     return (
         f"info has no {key!r} (it has: {known}). The state must be there after reset and on every step; give state= "
         "another key, or a function of the observation."
-    )
+    ) + (f" Keys of the observation ({', '.join(keys)}) go in a list, such as state=[{keys[0]!r}]." if keys else "")

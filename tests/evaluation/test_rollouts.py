@@ -10,10 +10,11 @@ import torch
 from constrained_maxent.agents import PGP
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.evaluation import Coverage, Estimate, Grid, StateMeasures, evaluate_rollouts, exact_problem
-from constrained_maxent.functionals import L2Distance, LinearCost
-from constrained_maxent.occupancy import Counts, GaussianMixture
+from constrained_maxent.functionals import Entropy, L2Distance, LinearCost
+from constrained_maxent.occupancy import Counts, GaussianMixture, NearestNeighbors
 from constrained_maxent.penalties import Lagrangian, Quadratic
 from constrained_maxent.problem import Constraint
+from constrained_maxent.types import Batch
 from constrained_maxent.wrappers import constrain, find_tracker
 
 GRID = {"desc": ["SFH", "FHG"], "slippery": True, "horizon": 6}
@@ -343,3 +344,23 @@ class TestAnyAgent:
     def test_what_cannot_act(self, lake):
         with pytest.raises(InvalidSetting, match="predict"):
             evaluate_rollouts(lake(desc=["SG"], horizon=2), object(), n_episodes=1, seed=0)
+
+
+def test_what_training_measures_is_not_counted_afterwards():
+    """Places of episodes, 12 of them: of 8 episodes most have one of their own, of 40 they look like a flag."""
+    rng = np.random.default_rng(0)
+
+    def walked(n_episodes):
+        places = np.repeat(rng.integers(12, size=n_episodes), 8)
+        rows = np.stack((places, rng.normal(size=8 * n_episodes)), axis=1)
+        return Batch(observations=rows, actions=np.zeros(len(rows), dtype=int), lengths=np.full(n_episodes, 8))
+
+    class Places(gym.Env):
+        observation_space, action_space = gym.spaces.Box(-1e3, 1e3, (2,)), gym.spaces.Discrete(2)
+
+    env = constrain(Places(), Entropy(over="state"), estimator=NearestNeighbors(), episodes_per_batch=8, horizon=8)
+    tracker = find_tracker(env)
+    tracker.estimator.fit(walked(8))
+    assert tracker.estimator.counts_few == ()
+    assert tracker.fresh_estimator().fit(walked(40)).counts_few == ()
+    assert tracker.estimator.fresh().bind(*tracker.spaces).fit(walked(40)).counts_few == (0,)

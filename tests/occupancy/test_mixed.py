@@ -237,3 +237,30 @@ def test_many_categories_share_a_density():
     assert len(estimator._mixed.densities) == 17
     measure = estimator.measure()
     assert Entropy(over="state").value(measure) == pytest.approx(np.log(32.0) + NORMAL, abs=0.05)
+
+
+def test_categories_share_the_components():
+    """16 flags of equal share and six N(0, 1) within: 16 components in each would be 32 samples for 28 numbers."""
+    rng = np.random.default_rng(0)
+    states = np.concatenate((rng.integers(0, 16, (8192, 1)), rng.normal(size=(8192, 6))), axis=1).astype(np.float64)
+    estimator = fitted(GaussianMixture(), states)
+    value = Entropy(over="state").value(estimator.measure())
+    assert value == pytest.approx(np.log(16.0) + 6.0 * NORMAL, abs=0.05)
+    again = GaussianMixture().bind(Box(-np.inf, np.inf, (7,)), Box(-1.0, 1.0, (1,)))
+    again.load_state_dict(estimator.state_dict())
+    later = batch_of(states[::-1].copy())
+    assert again.fit(later).log_prob(states[:5], np.zeros((5, 1))).tolist() == (
+        estimator.fit(later).log_prob(states[:5], np.zeros((5, 1))).tolist()
+    )
+
+
+@every_kind
+def test_all_coordinates_of_the_state_may_be_counted_beside_actions(kind):
+    """λ̂(s, a) = P(s) d̂(a|s): three cells and uniform actions, log 3 + log 2 nats."""
+    rng = np.random.default_rng(0)
+    states, actions = rng.integers(0, 3, (900, 1)).astype(np.float64), rng.uniform(-1.0, 1.0, (900, 1))
+    estimator = KINDS[kind](over="state-action").bind(Box(-np.inf, np.inf, (1,)), Box(-1.0, 1.0, (1,)))
+    estimator.fit(Batch(observations=states, actions=actions, weights=np.full(900, 1 / 900), lengths=[900]))
+    assert Entropy(over="state").value(estimator.measure()) == pytest.approx(np.log(3.0), abs=0.02)
+    if kind != "adam":  # whose few steps are far from a fit; two Gaussians are none of a uniform distribution
+        assert Entropy().value(estimator.measure()) == pytest.approx(np.log(6.0), abs=0.2)

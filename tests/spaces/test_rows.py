@@ -20,6 +20,7 @@ from constrained_maxent.spaces import (
     from_row,
     from_rows,
     is_single,
+    kept_rows,
     single_spaces,
 )
 
@@ -246,3 +247,24 @@ def test_one_number_of_a_box_is_an_array() -> None:
     action = from_row(Box(-1.0, 1.0, ()), np.float32(0.5))
     assert isinstance(action, np.ndarray)
     assert (action.shape, action.dtype, action.item()) == ((), np.float32, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("space", "value"),
+    [
+        (Dict(a=MultiBinary(3), b=Box(-1.0, 1.0, (2,))), {"a": [1, 0, 1, 1], "b": [0.0, 0.0]}),
+        (MultiDiscrete([3, 3]), [[1, 0], [1, 1]]),
+        (MultiBinary(2), [1]),
+    ],
+)
+def test_parts_of_another_width_would_move_the_others(space, value):
+    with pytest.raises(InvalidData, match="numbers, here are"):
+        as_row(space, value)
+
+
+def test_fractions_in_a_space_of_whole_numbers_are_not_cut_off():
+    space = Box(0, 255, (300,), dtype=np.uint8)
+    kept = kept_rows(space, np.full((2, 300), 7.0), are_needed=True)
+    assert kept.dtype == np.uint8
+    with pytest.raises(InvalidData, match="no whole numbers of type uint8"):
+        kept_rows(space, np.full((2, 300), 0.5), are_needed=True)

@@ -218,7 +218,13 @@ class TestRefuses:
     @pytest.mark.parametrize("mode", [None, AutoresetMode.NEXT_STEP], ids=str)
     @pytest.mark.parametrize(
         ("cell", "message"),
-        [((0, 2), "outside"), ((-1, 0), "outside"), ((0.5, 0), "a cell"), ((0, 0, 0), "shape"), ("a", "a cell")],
+        [
+            ((0, 2), "outside"),
+            ((-1, 0), "outside"),
+            ((0.5, 0), "a cell"),
+            ((0, 0, 0), "has 2 numbers"),
+            ("a", "a cell"),
+        ],
     )
     def test_no_cell(self, cell: Any, message: str, mode: Any) -> None:
         env = stack(lambda: Clock(WORD, lambda t: "a"), mode, state=lambda o: cell, cells=(3, 2))
@@ -300,3 +306,12 @@ def test_counts_of_states_beside_actions_in_a_box() -> None:
     assert isinstance(tracker.estimator, Counts)
     assert tracker.estimator.occupancy_.tolist() == [[0.25], [0.25], [0.25], [0.25], [0.0]]
     assert not tracker.estimator.points_of(tracker.last_batch).is_over_actions
+
+
+def test_a_key_of_the_observation_is_asked_for_in_a_list():
+    env = gym.Env()
+    env.observation_space, env.action_space = Dict(position=Box(-1.0, 1.0, (2,))), Discrete(2)
+    env.reset = lambda **_: ({"position": np.zeros(2)}, {})
+    tracked = TrackOccupancy(env, GaussianMixture(), state="position", episodes_per_batch=1)
+    with pytest.raises(MissingState, match=r"go in a list, such as state=\['position'\]"):
+        tracked.reset()
