@@ -30,7 +30,7 @@ def require_live_rewards(env: Any, library: str) -> None:
 
 
 def layers_of(env: Any) -> list[Any]:
-    """The layers of a vector environment, from the outermost to the bare one."""
+    """The layers of an environment, from the outermost to the bare one."""
     layers = [env]
     while (inner := getattr(layers[-1], "__dict__", {}).get("env")) is not None:
         layers.append(inner)

@@ -14,6 +14,7 @@ import tyro
 from rich.table import Table
 
 from constrained_maxent import occupancy
+from constrained_maxent.adapters.stacks import layers_of
 from constrained_maxent.cli.console import console, print_table
 from constrained_maxent.errors import InvalidSetting, MissingTracker
 from constrained_maxent.runs.coordinates import Coordinates
@@ -114,7 +115,7 @@ def _of_own_stack(make: Any) -> list[Finding] | None:
 
 def code(env_id: str, env_kwargs: str, stack: Any) -> list[str]:
     """Lines of Python that make a stack as it is, but with as many steps in a batch as usual."""
-    tracking = next(layer._saved_kwargs for layer in _layers(stack) if type(layer).__name__ == "TrackOccupancy")
+    tracking = next(layer._saved_kwargs for layer in layers_of(stack) if type(layer).__name__ == "TrackOccupancy")
     tracker = find_tracker(stack)
     kept = ("estimator", "state", "cells", "discount", "horizon")
     arguments = {name: tracking[name] for name in kept if tracking.get(name) is not None}
@@ -159,15 +160,8 @@ def _written(value: Any) -> str:
     return getattr(value, "__qualname__", repr(value)) if callable(value) else repr(value)
 
 
-def _layers(stack: Any) -> list[Any]:
-    layers = [stack]
-    while (inner := getattr(layers[-1], "env", None)) is not None:
-        layers.append(inner)
-    return layers
-
-
 def _copy_wrappers(stack: Any) -> list[str]:
     names = {"DmControlTask": "cmx.adapters.dm_control.DmControlTask"}
     names |= {"TerminationCost": "cmx.adapters.costs.TerminationCost", "FloatInfo": "cmx.wrappers.FloatInfo"}
-    inside = [type(layer).__name__ for layer in _layers(stack.unwrapped.envs[0])]
+    inside = [type(layer).__name__ for layer in layers_of(stack.unwrapped.envs[0])]
     return [names[name] for name in reversed(inside) if name in names]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -162,7 +162,7 @@ def reproduce_control(
             seeds=seeds,
             iterations=iterations,
             workers=workers,
-            progress=lambda label: None if quiet else console.print(f"done: {label}", highlight=False),
+            progress=_said(quiet=quiet),
         )
         n_seeds = len(results[0].evaluations)
         expert = control.expert_figures(study, seeds=n_seeds)
@@ -197,15 +197,10 @@ def reproduce_agents(
             out / name,
             seeds=seeds,
             workers=workers,
-            progress=lambda label: None if quiet else console.print(f"done: {label}", highlight=False),
+            progress=_said(quiet=quiet),
         )
         path, _ = write_table(out / f"{name}.csv", rows)
-        measured = [column for column in rows.columns if column not in ("study", "case", "seed")]
-        table = figures_table(f"{name}, last policies: mean, least, most", "case", "seeds", *measured)
-        for (case,), part in rows.group_by("case", maintain_order=True):
-            cells = (part[column].drop_nulls() for column in measured)
-            table.add_row(str(case), str(len(part)), *(_spread(list(cell)) for cell in cells))
-        print_table(table)
+        _print_spreads(f"{name}, last policies: mean, least, most", rows.drop("study"))
         console.print(f"{time.perf_counter() - begun:.0f} s", highlight=False)
         print_paths(path)
 
@@ -223,18 +218,29 @@ def reproduce_mepol(
             seeds=seeds,
             batches=batches,
             workers=workers,
-            progress=lambda label: None if quiet else console.print(f"done: {label}", highlight=False),
+            progress=_said(quiet=quiet),
         )
         path, _ = write_table(out / f"{name}.csv", rows)
         figure = mepol_figures.draw_curves(out / f"{name}.png", name, rows)
-        measured = [column for column in rows.columns if column not in ("task", "case", "seed")]
-        table = figures_table(f"{name}, at the end: mean, least, most", "case", "seeds", *measured)
-        for (case,), part in rows.group_by("case", maintain_order=True):
-            last = part.group_by("seed", maintain_order=True).last()
-            table.add_row(str(case), str(len(last)), *(_spread(list(last[column])) for column in measured))
-        print_table(table)
+        ends = rows.drop("task").group_by("case", "seed", maintain_order=True).last()
+        _print_spreads(f"{name}, at the end: mean, least, most", ends)
         console.print(f"{time.perf_counter() - begun:.0f} s", highlight=False)
         print_paths(path, figure)
+
+
+def _said(*, quiet: bool) -> Callable[[str], None]:
+    """Tells which runs are done."""
+    return lambda label: None if quiet else console.print(f"done: {label}", highlight=False)
+
+
+def _print_spreads(title: str, rows: pl.DataFrame) -> None:
+    """What was measured, over the seeds of each case."""
+    measured = [column for column in rows.columns if column not in ("case", "seed")]
+    table = figures_table(title, "case", "seeds", *measured)
+    for (case,), part in rows.group_by("case", maintain_order=True):
+        cells = (part[column].drop_nulls() for column in measured)
+        table.add_row(str(case), str(len(part)), *(_spread(list(cell)) for cell in cells))
+    print_table(table)
 
 
 def _spread(values: Sequence[float]) -> str:

@@ -143,8 +143,7 @@ class Mixed:
         for name, index in groups.items():
             self.log_weights[name] = math.log(weights[index].sum() / total)
             if measured.shape[1]:
-                size = self.sizes.get(name) if name in before else None
-                sizes[name] = len(index) / len(rows) if size is None else size
+                sizes[name] = self.sizes.get(name, len(index) / len(rows))
                 density = before.get(name) or self.new_density(sizes[name])
                 density.trajectories = trajectories[index]
                 density.learn(measured[index], weights[index], rng)

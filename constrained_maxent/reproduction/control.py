@@ -28,6 +28,7 @@ from constrained_maxent.references.rollouts import roll_out
 from constrained_maxent.reporting import Curve, Panel, curves_figure
 from constrained_maxent.reporting.style import save_figure
 from constrained_maxent.reproduction import ControlStudyName
+from constrained_maxent.reproduction.measured_once import file_name
 from constrained_maxent.runs import RunEvaluation, RunFolder, TrainSettings, evaluate, load_config, resume, train
 from constrained_maxent.runs.environments import completed
 from constrained_maxent.tasks import PresetName
@@ -207,8 +208,7 @@ def run_study(
 
 
 def _path(folder: Path, case: Case, seed: int) -> Path:
-    name = "".join(letter if letter.isalnum() or letter == "." else "-" for letter in case.label)
-    return folder / f"{name}-seed{seed}"
+    return folder / f"{file_name(case.label)}-seed{seed}"
 
 
 def _train_and_evaluate(env_id: str, settings: TrainSettings, path: Path) -> tuple[float, RunEvaluation]:

@@ -44,7 +44,7 @@ def measured_once(
         raise InvalidSetting(f"{len(runs)} runs and workers={workers} must be at least 1.")
     folder.mkdir(parents=True, exist_ok=True)
     done: Iterator[dict[str, Any]] = Parallel(n_jobs=workers, return_as="generator")(
-        delayed(_once)(run, measure, _path(folder, name(run))) for run in runs
+        delayed(_once)(run, measure, folder / f"{file_name(name(run))}.json") for run in runs
     )
     measured = []
     for run, found in zip(runs, done, strict=True):
@@ -53,8 +53,9 @@ def measured_once(
     return measured
 
 
-def _path(folder: Path, name: str) -> Path:
-    return folder / f"{''.join(letter if letter.isalnum() or letter == '.' else '-' for letter in name)}.json"
+def file_name(name: str) -> str:
+    """A name without what file systems do not like."""
+    return "".join(letter if letter.isalnum() or letter == "." else "-" for letter in name)
 
 
 def _once(run: Any, measure: Callable[[Any], dict[str, Any]], path: Path) -> dict[str, Any]:

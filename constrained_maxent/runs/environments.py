@@ -18,6 +18,7 @@ from gymnasium.error import DependencyNotInstalled
 
 from constrained_maxent.adapters import dm_control
 from constrained_maxent.adapters.costs import TERMINATED, TerminationCost
+from constrained_maxent.adapters.stacks import layers_of
 from constrained_maxent.errors import (
     ConstrainedMaxentError,
     DuplicateName,
@@ -94,12 +95,10 @@ def make_environment(env_id: str, settings: TrainSettings) -> VectorEnv:
 
 def with_chosen_state(settings: TrainSettings, env: VectorEnv) -> TrainSettings:
     """The settings with the coordinates that the state of this environment was found to be, to be found only once."""
-    layer: Any = env
-    while layer is not None:
+    for layer in layers_of(env):
         source = getattr(layer, "_saved_kwargs", {}).get("state")
         if isinstance(source, Coordinates):
             return replace(settings, state=source.entries)
-        layer = getattr(layer, "env", None)
     return settings
 
 

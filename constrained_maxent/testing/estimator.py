@@ -96,8 +96,8 @@ def _same_parameters(estimator: OccupancyEstimator) -> OccupancyEstimator:
 def _refuses_before_fit(estimator: OccupancyEstimator, batch: Batch) -> None:
     require(not estimator.is_fitted, "an estimator must not be fitted before fit")
     for name, arguments in {
-        "log_prob": (_places(batch), batch.actions),
-        "points": (_places(batch), batch.actions),
+        "log_prob": (batch.places, batch.actions),
+        "points": (batch.places, batch.actions),
         "measure": (),
     }.items():
         try:
@@ -109,7 +109,7 @@ def _refuses_before_fit(estimator: OccupancyEstimator, batch: Batch) -> None:
 
 def _is_an_estimate(estimator: OccupancyEstimator, batch: Batch) -> None:
     _sums_of(estimator, batch, "after the first fit")
-    log_prob = estimator.log_prob(_places(batch), batch.actions)
+    log_prob = estimator.log_prob(batch.places, batch.actions)
     require(
         isinstance(log_prob, np.ndarray) and log_prob.shape == (batch.n_steps,) and log_prob.dtype == np.float64,
         f"log_prob must return float64 of shape ({batch.n_steps},), one number per step",
@@ -140,7 +140,7 @@ def _views_agree(
 ) -> None:
     """``log_prob``, ``points`` and ``measure`` tell the same λ̂."""
     points, measure = estimator.points_of(batch), estimator.measure()
-    density = estimator.mass_ * np.exp(estimator.log_prob(_places(batch), batch.actions))
+    density = estimator.mass_ * np.exp(estimator.log_prob(batch.places, batch.actions))
     require(
         points.density.shape == points.state_density.shape == (batch.n_steps,),
         f"points must have density and state_density of shape ({batch.n_steps},)",
@@ -175,7 +175,7 @@ def _speaks_anywhere(estimator: OccupancyEstimator, batch: Batch, observation_sp
     """A density is a number at one place as at many, and however far away."""
     if not isinstance(observation_space, gym.spaces.Box):
         return
-    places, actions = _places(batch), batch.actions
+    places, actions = batch.places, batch.actions
     one = estimator.log_prob(places[:1], actions[:1])
     many = estimator.log_prob(places, actions)
     require(np.allclose(one, many[:1], rtol=1e-9, atol=1e-9), "log_prob must be the same for one place as among many")
@@ -188,14 +188,10 @@ def _speaks_anywhere(estimator: OccupancyEstimator, batch: Batch, observation_sp
     )
 
 
-def _places(batch: Batch) -> Any:
-    return batch.places
-
-
 def _same_estimate(first: OccupancyEstimator, second: OccupancyEstimator, batch: Batch, message: str) -> None:
     for estimator in (first, second):
         require(estimator.is_fitted, f"{message}: there is no estimate")
-    one, other = (estimator.log_prob(_places(batch), batch.actions) for estimator in (first, second))
+    one, other = (estimator.log_prob(batch.places, batch.actions) for estimator in (first, second))
     require(np.array_equal(one, other), f"{message}: log_prob differs")
     require(first.mass_ == second.mass_, f"{message}: mass_ is {first.mass_} and {second.mass_}")
     require(first.expected_costs_ == second.expected_costs_, f"{message}: expected_costs_ differ")

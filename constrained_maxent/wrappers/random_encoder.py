@@ -11,12 +11,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from constrained_maxent.errors import InvalidData, InvalidSetting
+from constrained_maxent.spaces.pictures import CHANNELS, LARGEST_SIDE, has_channels_first
 from constrained_maxent.types import FloatArray, check_count, check_seed
 
 _MOST_FEATURES = 64
-_LARGEST_SIDE = 8
-_CHANNELS = (16, 32)
-"""Of the first convolution, and of those after it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +60,7 @@ class RandomEncoder:
                 f"RandomEncoder takes one picture, (H, W), (H, W, C) or (C, H, W), not shape {x.shape} of {x.dtype}: "
                 "of a dictionary give it a part, state=lambda observation: encoder(observation['image'])."
             )
-        x = x[:, :, None] if x.ndim == 2 else np.moveaxis(x, 0, 2) if x.shape[0] < x.shape[2] else x
+        x = x[:, :, None] if x.ndim == 2 else np.moveaxis(x, 0, 2) if has_channels_first(x.shape) else x
         scaled = x.astype(np.float32) / np.float32(255.0 if x.dtype == np.uint8 else 1.0)
         *convolutions, last = self._weights(scaled.shape)
         for weights in convolutions:
@@ -79,8 +77,8 @@ class RandomEncoder:
             rng = np.random.default_rng((self.seed, *shape))
             height, width, channels = shape
             layers: list[NDArray[np.float32]] = []
-            while not layers or max(height, width) > _LARGEST_SIDE:
-                out = _CHANNELS[min(len(layers), 1)]
+            while not layers or max(height, width) > LARGEST_SIDE:
+                out = CHANNELS[min(len(layers), 1)]
                 layers.append(_gaussian(rng, 9 * channels, out, gain=2.0))
                 height, width, channels = (height + 1) // 2, (width + 1) // 2, out
             layers.append(_gaussian(rng, height * width * channels, self.n_features, gain=1.0))

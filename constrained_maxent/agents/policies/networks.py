@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from constrained_maxent.agents.policies.pictures import PictureEncoder, is_picture
+from constrained_maxent.agents.policies.pictures import PictureEncoder
 from constrained_maxent.agents.policies.policy import Policy, to_array
 from constrained_maxent.errors import UnsupportedSpace
 from constrained_maxent.spaces import components, leaves, width
+from constrained_maxent.spaces.pictures import is_picture
 from constrained_maxent.types import FloatArray
 
 LARGEST_INPUT = 1_000_000

@@ -7,7 +7,8 @@ from gymnasium.spaces import Box, Dict, Discrete
 from scipy.signal import correlate
 
 from constrained_maxent.agents.policies import Features
-from constrained_maxent.agents.policies.pictures import PictureEncoder, is_picture
+from constrained_maxent.agents.policies.pictures import PictureEncoder
+from constrained_maxent.spaces.pictures import is_picture
 
 RNG = np.random.default_rng(0)
 
