@@ -28,7 +28,7 @@ from constrained_maxent.wrappers import constrain
 EPISODES, EPISODES_IN_CELLS = 100, 40
 """Fresh ones of the yardstick, and those whose cells are counted."""
 
-POINTS = 16
+POINTS = 8
 """Of a curve."""
 
 FRESH_SEED = 10_000
