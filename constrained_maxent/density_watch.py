@@ -1,4 +1,4 @@
-"""Says once, by name, what makes the density of a batch's states mean little, or pays for the end of episodes."""
+"""Says once, by name, what makes the estimate of a batch mean little, or pays for the end of episodes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from constrained_maxent.errors import DegenerateDensity, EndsRewarded, MixedState
+from constrained_maxent.errors import DegenerateDensity, EndsRewarded, MixedState, PartialEpisodes
 from constrained_maxent.functionals import Functional
 from constrained_maxent.occupancy import OccupancyEstimator
 from constrained_maxent.types import Batch, Measure, Points
@@ -20,6 +20,7 @@ class DensityWatch:
 
     def __init__(self) -> None:
         self._named: set[str] = set()
+        self._partial = 0.0  # episodes of batches in a row that show parts
 
     def look_at_rewarded(self, estimator: OccupancyEstimator, points: Points) -> None:
         """Name a batch whose rewards come from where the density was not fitted."""
@@ -39,6 +40,33 @@ class DensityWatch:
             self._warn(notice, notice, MixedState)
         if "ties" not in self._named and (doubt := estimator.doubt) is not None:
             self._warn("ties", doubt, DegenerateDensity)
+
+    def look_at_times(self, batch: Batch, copies: int, *, remembers: bool) -> None:
+        """Name batches of fragments that show less than half of the times of an episode, once each copy had one.
+
+        Copies that start together and whose episodes last equally long stay so; others soon show all times.
+        """
+        if "times" in self._named or remembers:
+            return
+        length = batch.n_steps / batch.n_episodes
+        seen = np.zeros(int((batch.starts + batch.lengths).max()), dtype=bool)
+        for start, steps in zip(batch.starts.tolist(), batch.lengths.tolist(), strict=True):
+            seen[start : start + steps] = True
+        times = int(np.count_nonzero(seen))
+        if times >= 0.5 * length:
+            self._partial = 0.0
+            return
+        self._partial += batch.n_episodes
+        if self._partial >= copies:
+            self._warn(
+                "times",
+                f"Batches of {batch.n_steps} steps of {copies} copies show {times} times of an episode each, not half of "
+                "it, now its beginning, then its end: λ̂ is not the occupancy of the policy, its entropy is too small, "
+                "and values of constraints swing. Take whole episodes, episodes_per_batch=, or steps_per_batch= of at "
+                "least one episode of each copy, copies that do not start together, or an estimator that remembers "
+                "earlier batches.",
+                PartialEpisodes,
+            )
 
     def look_at_ends(self, batch: Batch, horizon: int | None, objective: Functional | None, measure: Measure) -> None:
         """Name an entropy that is negative, in the units used, where episodes are terminated early."""

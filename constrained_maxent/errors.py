@@ -139,6 +139,10 @@ class HorizonMismatch(UserWarning):
     """Episodes are cut before the horizon, so that λ̂ has less mass than the problem means; a warning."""
 
 
+class PartialEpisodes(UserWarning):
+    """Batches show one short part of an episode each, so that λ̂ is not that of the policy; a warning."""
+
+
 class EndlessEpisode(UserWarning):
     """An episode goes on where its steps count for nothing any more; a warning."""
 

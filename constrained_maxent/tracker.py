@@ -549,6 +549,7 @@ class Tracker:
             self._warn_without_plan()
             if not self.whole_episodes:
                 self.episode_count.add(batch)
+                self._density_watch.look_at_times(batch, len(set(sub_environments)), remembers=self.estimator.remembers)
             self._density_watch.look_at_fitted(self.estimator)
             self.problem.update_penalties(value, self.progress)
             assert self.live is not None

@@ -690,6 +690,7 @@ class TestReportsAreAllItReads:
         np.testing.assert_allclose(actions, 0.3 + 0.5 * observations, atol=0.08)
 
 
+@pytest.mark.filterwarnings("ignore::constrained_maxent.errors.PartialEpisodes")  # small on purpose
 class TestFragments:
     """Batches of steps."""
 

@@ -27,7 +27,11 @@ from constrained_maxent.wrappers import (
 )
 
 # Whoever resets early now and then is told so.
-pytestmark = [pytest.mark.fault, pytest.mark.filterwarnings("ignore::constrained_maxent.errors.HorizonMismatch")]
+pytestmark = [
+    pytest.mark.fault,
+    pytest.mark.filterwarnings("ignore::constrained_maxent.errors.HorizonMismatch"),
+    pytest.mark.filterwarnings("ignore::constrained_maxent.errors.PartialEpisodes"),  # batches of a step too
+]
 
 _spec = importlib.util.spec_from_file_location("hand_count", Path(__file__).with_name("hand_count.py"))
 hand_count = importlib.util.module_from_spec(_spec)
