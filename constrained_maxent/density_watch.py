@@ -60,11 +60,11 @@ class DensityWatch:
         if self._partial >= copies:
             self._warn(
                 "times",
-                f"Batches of {batch.n_steps} steps of {copies} copies show {times} times of an episode each, not half of "
-                "it, now its beginning, then its end: λ̂ is not the occupancy of the policy, its entropy is too small, "
-                "and values of constraints swing. Take whole episodes, episodes_per_batch=, or steps_per_batch= of at "
-                "least one episode of each copy, copies that do not start together, or an estimator that remembers "
-                "earlier batches.",
+                f"Batches of {batch.n_steps} steps of {copies} copies show {times} times of an episode each, not half "
+                "of it, now its beginning, then its end: λ̂ is not the occupancy of the policy, its entropy is too "
+                "small, and values of constraints swing. Take whole episodes, episodes_per_batch=, or steps_per_batch= "
+                "of at least one episode of each copy, copies that do not start together, or an estimator that "
+                "remembers earlier batches.",
                 PartialEpisodes,
             )
 
