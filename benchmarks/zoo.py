@@ -350,7 +350,8 @@ def _shorter_state(env_id: str) -> tuple[str, ...]:
         env.reset(seed=0)
         space = env.observation_space
     if isinstance(space, Dict):
-        return (next(key for key in [*KEYS, *space.spaces] if key in space.spaces),)
+        # Some parts have no coordinates, such as the activations of muscles that a robot lacks.
+        return (next(key for key in [*KEYS, *space.spaces] if key in space.spaces and space[key].shape != (0,)),)
     return ("0", "1")
 
 

@@ -14,6 +14,9 @@ from constrained_maxent.types import Batch, Measure, Points
 _SHARE = 0.05
 """A smaller share of a batch may lie beyond all samples: some states of a new policy always do."""
 
+_MOST = 0.8  # of the times of an episode; the mass of λ̂ is then at most a quarter too large
+_SEVERAL = 3  # episodes, of which one may have been longer than most
+
 
 class DensityWatch:
     """Looks at the estimates of one run, each fault until it has been named."""
@@ -42,7 +45,7 @@ class DensityWatch:
             self._warn("ties", doubt, DegenerateDensity)
 
     def look_at_times(self, batch: Batch, copies: int, *, remembers: bool) -> None:
-        """Name batches of fragments that show less than half of the times of an episode, once each copy had one.
+        """Name batches of fragments that do not show most of the times of an episode, once each copy had one.
 
         Copies that start together and whose episodes last equally long stay so; others soon show all times.
         """
@@ -53,14 +56,14 @@ class DensityWatch:
         for start, steps in zip(batch.starts.tolist(), batch.lengths.tolist(), strict=True):
             seen[start : start + steps] = True
         times = int(np.count_nonzero(seen))
-        if times >= 0.5 * length:
+        if times >= _MOST * length:
             self._partial = 0.0
             return
         self._partial += batch.n_episodes
-        if self._partial >= copies:
+        if self._partial >= max(copies, _SEVERAL):
             self._warn(
                 "times",
-                f"Batches of {batch.n_steps} steps of {copies} copies show {times} times of an episode each, not half "
+                f"Batches of {batch.n_steps} steps of {copies} copies show {times} times of an episode each, not most "
                 "of it, now its beginning, then its end: λ̂ is not the occupancy of the policy, its entropy is too "
                 "small, and values of constraints swing. Take whole episodes, episodes_per_batch=, or steps_per_batch= "
                 "of at least one episode of each copy, copies that do not start together, or an estimator that "

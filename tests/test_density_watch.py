@@ -57,7 +57,7 @@ class TestPartialEpisodes:
     def test_copies_in_step(self, n_copies):
         """Batches of a fifth of an episode each; said once, when each copy has had an episode."""
         copies = [Clock(fifty) for _ in range(n_copies)]
-        assert said(copies, 10 * n_copies, 30) == []
+        assert said(copies, 10 * n_copies, 40) == []
         (message,) = said(copies, 10 * n_copies, 500)
         assert f"of {n_copies} copies show 10 times" in message
         assert said(copies, 50 * n_copies, 500) == []

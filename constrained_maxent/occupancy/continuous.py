@@ -182,6 +182,10 @@ class ContinuousEstimator(OccupancyEstimator):
             raise UnsupportedSpace(
                 f"over='state-action' needs actions in a Box, not {action_space}: take over='state'."
             )
+        if 0 in observation_space.shape:
+            raise UnsupportedSpace(
+                f"States in {observation_space} have no coordinates: give TrackOccupancy another state=."
+            )
         if observation_space.shape:  # else the first batch will tell how many coordinates there are
             self._check_states(math.prod(observation_space.shape))
         self.is_bound = True

@@ -114,6 +114,8 @@ class TestContract:
     def test_refuses_what_has_no_density(self, make: Make) -> None:
         with pytest.raises(UnsupportedSpace, match="Box"):
             make().bind(Discrete(3), ACTIONS)
+        with pytest.raises(UnsupportedSpace, match="no coordinates"):
+            make().bind(space(0), ACTIONS)
         with pytest.raises(UnsupportedSpace, match="over="):
             make(over="state-action").bind(space(2), Discrete(3))
         with pytest.raises(NotFitted, match="bind"):
