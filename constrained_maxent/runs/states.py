@@ -24,6 +24,8 @@ VectorEnv = gym.vector.VectorEnv[Any, Any, Any]
 
 _STEPS = 8192  # of a batch where observations are continuous
 _MOST_COORDINATES = 64  # more would fill full covariances with more numbers than a batch has steps
+_FOR_TABLES = {"optimizer": "adam", "learning_rate": 0.05, "baseline": "batch-mean"}
+"""Algorithm 1's plain step of 0.01 moves a table by little in some hundred batches of short episodes."""
 
 
 def given_state(settings: TrainSettings, space: gym.Space[Any]) -> StateSource | None:
@@ -94,6 +96,10 @@ def over_cells(bare: VectorEnv, settings: TrainSettings, source: StateSource | N
         space if source is None else StateReader(source, space, settings.cells).space, bare.single_action_space
     )
     chosen: dict[str, Any] = {"estimator": estimator, "state": source, "cells": settings.cells}
+    from constrained_maxent.agents.policies.choice import is_table  # loads PyTorch
+
+    if is_table(space, bare.single_action_space, kind="auto"):
+        chosen["suggestions"] = _FOR_TABLES
     if settings.steps_per_batch is not None:
         return chosen
     if settings.episodes_per_batch is None and find_horizon(bare) is None:  # episodes may have no end

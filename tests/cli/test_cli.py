@@ -129,6 +129,7 @@ class TestTrain:
         env_id, settings = load_config(RunFolder(folder))
         assert (env_id, settings.beta, settings.agent.learning_rate, settings.limit) == (GRID, 0.01, 0.5, None)
 
+    @pytest.mark.filterwarnings("ignore::constrained_maxent.errors.PartialEpisodes")  # batches are small
     @pytest.mark.parametrize(
         ("env_id", "options", "exact"),
         [

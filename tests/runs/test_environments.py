@@ -27,6 +27,10 @@ def tracker_of(env_id, **settings):
     return find_tracker(make_environment(env_id, TrainSettings(**settings)))
 
 
+def left_or_right(observation):
+    return int(observation[0] > 0.0)
+
+
 def test_ends_as_a_cost():
     """A pole that is pushed to one side falls after 8 to 11 steps: so often a step costs 1."""
     env = make_environment("CartPole-v1", TrainSettings(num_envs=2, cost="terminated", limit=0.0, steps_per_batch=100))
@@ -128,6 +132,12 @@ class TestOthers:
         with pytest.raises(UnsupportedSpace, match="Text cannot be counted"):
             tracker_of("Letters-v0")
         del gym.registry["Letters-v0"]
+
+    def test_a_table_is_suggested_a_rate_that_moves_it(self):
+        assert tracker_of("FrozenLake-v1").suggestions["optimizer"] == "adam"
+        # Observations in a Box: their policy is a network, though states are cells.
+        path = f"{__name__}:left_or_right"
+        assert tracker_of("CartPole-v1", state=(path,), cells=(2,)).suggestions == {}
 
     def test_cells_have_no_angles(self):
         with pytest.raises(InvalidSetting, match="cells have no angles"):

@@ -39,7 +39,7 @@ def draw_curves(path: Path, name: MepolTaskName, rows: pl.DataFrame) -> Path:
             [curve(case, x, "cost", unit) for case in cases],
             xlabel=xlabel,
             ylabel="share of steps that cost",
-            lines={"limit": TASKS[name].limit},
+            lines={"the most allowed": TASKS[name].limit},
         )
     )
     return save_figure(curves_figure([panels], band="runs"), path, dpi=110)
