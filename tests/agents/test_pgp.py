@@ -772,6 +772,7 @@ class TestDeep:
         assert all(0.0 < report.gradient_norm < math.inf for report in reports)
 
 
+@pytest.mark.filterwarnings("ignore::constrained_maxent.errors.PartialEpisodes")  # small on purpose
 def test_fragments_go_on_after_an_evaluation_in_between():
     """Within ``frozen`` the steps under way are forgotten: the next batch begins anew instead of failing."""
     env = gym.make_vec("FrozenLake-PGP-v0", num_envs=4, preset="paper", steps_per_batch=60)

@@ -182,6 +182,7 @@ class TestVector:
             [(_, successor, _, ends)] = P[trajectory[-1][0]][trajectory[-1][1]]
             assert (final, terminated) == (successor, ends)
 
+    @pytest.mark.filterwarnings("ignore::constrained_maxent.errors.PartialEpisodes")  # small on purpose
     def test_fragments_go_on(self, mode):
         """With batches of steps, no episode is cut short by a batch's end: put together, fragments are episodes."""
         env = self.make(mode, episodes_per_batch=None, steps_per_batch=10)
@@ -201,12 +202,14 @@ class TestVector:
         in_episodes = sorted(pair for episode in env.episodes(mode) for pair in episode)
         assert in_fragments == in_episodes
 
+    @pytest.mark.filterwarnings("ignore::constrained_maxent.errors.PartialEpisodes")  # small on purpose
     def test_fragments_stand_for_their_share_of_an_episode(self, mode):
         # In a row without a goal every episode lasts the whole horizon: n steps are n / horizon episodes.
         env = self.make(mode, episodes_per_batch=None, steps_per_batch=9, desc=["SFF"])
         for rollout in collect(env, n=5, restart_each=False):
             assert rollout.n_episodes == pytest.approx(len(rollout.rewards) / HORIZON)
 
+    @pytest.mark.filterwarnings("ignore::constrained_maxent.errors.PartialEpisodes")  # small on purpose
     def test_final_row_of_a_fragment_is_the_latest_observation(self, mode):
         env = self.make(mode, episodes_per_batch=None, steps_per_batch=9, slippery=False)
         P = env.unwrapped.P

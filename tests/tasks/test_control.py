@@ -202,6 +202,7 @@ class TestGymnasium:
         assert (again.num_envs, find_tracker(again).pairing) == (3, "split")
 
     @pytest.mark.parametrize("env_id", IDS)
+    @pytest.mark.filterwarnings("ignore::constrained_maxent.errors.PartialEpisodes")  # small on purpose
     def test_keeps_the_contract(self, env_id):
         check_constrained_env(gym.make(env_id, **SMALL), n_batches=3)
         check_constrained_env(gym.make_vec(env_id, num_envs=4, **SMALL), n_batches=3)

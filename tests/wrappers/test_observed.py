@@ -314,6 +314,7 @@ class TestPendulum:
         assert info["batch"]["objective"] == pytest.approx(-(share @ np.log(share / cell)), abs=0.5)
 
     @pytest.mark.parametrize("kind", ["scalar", "vector"])
+    @pytest.mark.filterwarnings("ignore::constrained_maxent.errors.PartialEpisodes")  # small on purpose
     def test_pgp_learns_on_it(self, kind: str) -> None:
         if kind == "scalar":
             env = self.stack(gym.make("Pendulum-v1"), episodes_per_batch=1)
