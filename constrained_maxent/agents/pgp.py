@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from constrained_maxent.agents import checkpoints
 from constrained_maxent.agents.critic import Critic
-from constrained_maxent.agents.policies import CategoricalMLP, Policy, TabularSoftmax, is_table, make_policy
+from constrained_maxent.agents.policies import CategoricalMLP, Policy, TabularSoftmax, make_policy
 from constrained_maxent.agents.pytorch import device_named, threads_for, usual_numbers
 from constrained_maxent.agents.reports import IterationReport, Progress
 from constrained_maxent.agents.returns import advantages_and_returns, standardized
 from constrained_maxent.agents.rollouts import Collector, Rollout
-from constrained_maxent.agents.settings import Hyperparameters, PGPSettings, complete
+from constrained_maxent.agents.settings import Hyperparameters, PGPSettings, complete, is_table
 from constrained_maxent.agents.updates import NaturalGradient, PolicyAverage, update_policy
 from constrained_maxent.errors import InvalidSetting, UnseenObservation, UnsupportedSpace
 from constrained_maxent.schedules import Geometric

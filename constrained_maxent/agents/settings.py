@@ -7,7 +7,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
-from constrained_maxent.errors import InvalidSetting
+import gymnasium as gym
+
+from constrained_maxent.errors import InvalidSetting, UnsupportedSpace
+from constrained_maxent.occupancy.counts import DENSE_CELLS
+from constrained_maxent.spaces import FiniteSpace
 from constrained_maxent.types import is_number
 
 PolicyKind = Literal["auto", "tabular", "mlp"]
@@ -153,6 +157,16 @@ _USUAL_FOR_TABLES: dict[str, Any] = {
     "clip_range": math.inf,
     "max_gradient_norm": math.inf,
 }
+
+
+def is_table(observation_space: gym.Space[Any], action_space: gym.Space[Any], *, kind: PolicyKind) -> bool:
+    """Whether ``make_policy`` makes a table; "auto": where its parameters are few."""
+    if kind != "auto" or not isinstance(action_space, gym.spaces.Discrete):
+        return kind == "tabular"
+    try:
+        return FiniteSpace(observation_space).n * int(action_space.n) <= DENSE_CELLS
+    except UnsupportedSpace:
+        return False
 
 
 def suggested(suggestions: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from constrained_maxent.agents.settings import is_table
 from constrained_maxent.errors import InvalidSetting, RedundantObservation, UnsupportedSpace
 from constrained_maxent.evaluation.state_measures import STATE_MEASURES
 from constrained_maxent.occupancy import Counts, GaussianMixture
@@ -96,8 +97,6 @@ def over_cells(bare: VectorEnv, settings: TrainSettings, source: StateSource | N
         space if source is None else StateReader(source, space, settings.cells).space, bare.single_action_space
     )
     chosen: dict[str, Any] = {"estimator": estimator, "state": source, "cells": settings.cells}
-    from constrained_maxent.agents.policies.choice import is_table  # loads PyTorch
-
     if is_table(space, bare.single_action_space, kind="auto"):
         chosen["suggestions"] = _FOR_TABLES
     if settings.steps_per_batch is not None:

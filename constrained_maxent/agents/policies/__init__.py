@@ -1,7 +1,7 @@
 """Stochastic policies: a softmax table, and networks for any finite or ``Box`` action space."""
 
 from constrained_maxent.agents.policies.categorical import CategoricalMLP
-from constrained_maxent.agents.policies.choice import is_table, make_policy
+from constrained_maxent.agents.policies.choice import make_policy
 from constrained_maxent.agents.policies.gaussian import LOG_STD_BOUNDS, GaussianMLP
 from constrained_maxent.agents.policies.networks import LARGEST_NORMALIZED, Features, mlp
 from constrained_maxent.agents.policies.policy import Policy
@@ -17,7 +17,6 @@ __all__ = [
     "Policy",
     "Squashing",
     "TabularSoftmax",
-    "is_table",
     "make_policy",
     "mlp",
 ]

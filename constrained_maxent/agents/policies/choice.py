@@ -11,10 +11,9 @@ from constrained_maxent.agents.policies.categorical import CategoricalMLP
 from constrained_maxent.agents.policies.gaussian import GaussianMLP
 from constrained_maxent.agents.policies.policy import Policy
 from constrained_maxent.agents.policies.tabular_softmax import TabularSoftmax
-from constrained_maxent.agents.settings import PolicyKind
+from constrained_maxent.agents.settings import PolicyKind, is_table
 from constrained_maxent.errors import UnsupportedSpace
-from constrained_maxent.occupancy.counts import DENSE_CELLS
-from constrained_maxent.spaces import FiniteSpace, is_finite
+from constrained_maxent.spaces import is_finite
 
 
 def make_policy(
@@ -42,13 +41,3 @@ def make_policy(
             "Box in a gymnasium.ActionWrapper."
         )
     return GaussianMLP(observation_space, action_space, hidden_sizes, normalize=normalize)
-
-
-def is_table(observation_space: gym.Space[Any], action_space: gym.Space[Any], *, kind: PolicyKind) -> bool:
-    """Whether ``make_policy`` makes a table; "auto": where its parameters are few."""
-    if kind != "auto" or not isinstance(action_space, gym.spaces.Discrete):
-        return kind == "tabular"
-    try:
-        return FiniteSpace(observation_space).n * int(action_space.n) <= DENSE_CELLS
-    except UnsupportedSpace:
-        return False
