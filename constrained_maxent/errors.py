@@ -111,6 +111,10 @@ class InvalidRun(ConstrainedMaxentError, ValueError):
     """A run folder lacks what is asked of it, or holds something else."""
 
 
+class InvalidDataset(ConstrainedMaxentError, ValueError):
+    """A data set lacks what is asked of it, cannot be read, or is another's."""
+
+
 class FolderInUse(InvalidRun):
     """Another process writes into a run folder; the message names it."""
 

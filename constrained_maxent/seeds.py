@@ -12,7 +12,7 @@ import numpy as np
 
 from constrained_maxent.spaces import Environment
 
-EVALUATION, REFERENCE, PICTURE = 1, 2, 3
+EVALUATION, REFERENCE, PICTURE, COLLECTION = 1, 2, 3, 4
 """What is not training says so at the end of its place: evaluated by the seed of the training, it starts elsewhere."""
 
 

@@ -292,6 +292,10 @@ class PGP:
         space = self._collector.action_space
         return (from_row(space, actions[0]) if single else from_rows(space, actions)), None
 
+    def reseed_predictions(self, seed: int) -> None:
+        """Draw the samples of ``predict`` from another seed; nothing else of the agent draws from these numbers."""
+        self._predict_rng = np.random.default_rng((check_seed("seed", seed), 1))
+
     def _choose(self, rows: NDArray[Any], rng: np.random.Generator | None) -> NDArray[Any]:
         policy = self.policy
         return policy.to_env(policy.mode(rows) if rng is None else policy.sample(rows, rng))

@@ -26,6 +26,7 @@ COMMANDS = {
     "train": "Train PGP on an environment and write a run folder: config, metrics, checkpoint, summary, figures.",
     "evaluate": "Evaluate the last policies of runs on fresh episodes, and exactly where the environment is finite and "
     "known.",
+    "collect": "Step the last policy of a run on fresh episodes, and keep what it saw as a Minari data set.",
     "plot": "Draw the figures of a run again: curves, and what the policy does on lakes, cartpole and point mass.",
     "video": "Film fresh episodes of a run's policy as MP4, with the path of the pole's tip or of the point mass.",
     "certify": "Hold the last policy of a run against the global optimum, and write the certificate into summary.json.",
@@ -40,6 +41,7 @@ _CLASSES = {
     "check": "check:Check",
     "train": "train:Train",
     "evaluate": "runs:Evaluate",
+    "collect": "collect:Collect",
     "plot": "runs:Plot",
     "video": "runs:Video",
     "certify": "runs:Certify",
@@ -157,7 +159,9 @@ def _nobody_reads() -> bool:
 def missing(error: ImportError) -> str:
     """What to do where a package cannot be imported."""
     package = (error.name or "").partition(".")[0]
-    extra = {"polars": "[studies]", "stable_baselines3": "[sb3]"}.get(package, "")
+    extra = {"polars": "[studies]", "stable_baselines3": "[sb3]", "minari": "[minari]", "h5py": "[minari]"}.get(
+        package, ""
+    )
     ours = {*map(_import_name, requires("constrained-maxent") or ())}
     remedy = f'run `pip install "constrained-maxent{extra}"`' if extra or package in ours else "install it"
     return f"{package or 'A package'} is needed, and cannot be imported ({error}): {remedy}."

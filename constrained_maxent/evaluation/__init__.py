@@ -2,7 +2,7 @@
 
 from constrained_maxent.evaluation.exact import QUICK_VARIABLES, ExactEvaluation, ExactProblem, exact_problem
 from constrained_maxent.evaluation.limits import LimitVerdict, describe_training, judge
-from constrained_maxent.evaluation.rollouts import RolloutEvaluation, evaluate_rollouts
+from constrained_maxent.evaluation.rollouts import RolloutEvaluation, evaluate_batch, evaluate_rollouts
 from constrained_maxent.evaluation.spread import Coverage, Grid, state_entropy
 from constrained_maxent.evaluation.state_measures import STATE_MEASURES, StateEvaluation, StateMeasures
 from constrained_maxent.evaluation.statistics import (
@@ -31,6 +31,7 @@ __all__ = [
     "bootstrap_mean",
     "bootstrap_ratio",
     "describe_training",
+    "evaluate_batch",
     "evaluate_rollouts",
     "exact_problem",
     "judge",

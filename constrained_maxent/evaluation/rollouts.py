@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import gymnasium as gym
@@ -137,8 +137,35 @@ def evaluate_rollouts(
         UnsupportedSpace: an agent for other observations or actions.
     """
     n_episodes, seed = check_count("n_episodes", n_episodes), check_seed("seed", seed)
+    batch = Batch.from_trajectories(_whole_episodes(env, find_tracker(env), agent, n_episodes, seed))
+    contradiction = _contradiction(env, agent, batch)
+    if contradiction is not None:
+        warnings.warn(
+            f"{contradiction} Exact values and certificates are of the dynamics that the environment publishes, and it "
+            "does something else.",
+            ContradictedDynamics,
+            stacklevel=2,
+        )
+    return replace(evaluate_batch(env, batch, seed=seed, measures=measures), contradiction=contradiction)
+
+
+def evaluate_batch(
+    env: Environment, batch: Batch, *, seed: int, measures: StateMeasures | None = None
+) -> RolloutEvaluation:
+    """Measure whole episodes, whoever stepped them, by the problem of a stack; the stack stays as it is.
+
+    Args:
+        env: the wrapped environment that the episodes are of.
+        batch: the episodes, with what its tracker records of each step.
+        seed: of the intervals.
+        measures: as in :func:`evaluate_rollouts`.
+
+    Raises:
+        InvalidSetting: measures where states are not continuous.
+        InvalidData: the measures do not fit the states.
+        MissingCost: the batch lacks a cost that a constraint watches.
+    """
     tracker = find_tracker(env)
-    batch = Batch.from_trajectories(_whole_episodes(env, tracker, agent, n_episodes, seed))
     # Memory and buffer would mix in the occupancy of training.
     estimator = tracker.fresh_estimator().fit(batch)
     measure, points = estimator.measure(), estimator.points_of(batch)
@@ -152,14 +179,6 @@ def evaluate_rollouts(
     elif measures is not None:
         raise InvalidSetting("measures= are those of continuous states; here they are cells.")
     objective = problem.objective
-    contradiction = _contradiction(env, agent, batch)
-    if contradiction is not None:
-        warnings.warn(
-            f"{contradiction} Exact values and certificates are of the dynamics that the environment publishes, and it "
-            "does something else.",
-            ContradictedDynamics,
-            stacklevel=2,
-        )
     constraints = {
         name: estimate_of(constraint.functional, measure, batch, points, seed=seed)
         for name, constraint in problem.constraints.items()
@@ -174,7 +193,6 @@ def evaluate_rollouts(
         states=states,
         n_episodes=len(batch),
         label="objective" if objective is None else objective.label,
-        contradiction=contradiction,
         cell_sizes=problem.cell_sizes,
     )
 

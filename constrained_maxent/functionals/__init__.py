@@ -15,6 +15,7 @@ from constrained_maxent.functionals.divergence import KLDivergence
 from constrained_maxent.functionals.entropy import Entropy
 from constrained_maxent.functionals.linear import LinearCost, Reward
 from constrained_maxent.functionals.mixture_distance import MixtureDistance
+from constrained_maxent.functionals.state_cost import StateCost
 from constrained_maxent.functionals.terms import EngineTerm
 
 __all__ = [
@@ -35,4 +36,5 @@ __all__ = [
     "OwnReward",
     "Reward",
     "Source",
+    "StateCost",
 ]

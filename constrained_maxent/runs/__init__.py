@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from constrained_maxent.lazy import lazy
 
 if TYPE_CHECKING:
+    from constrained_maxent.runs.collecting import Collected, collect
     from constrained_maxent.runs.environments import make_environment
     from constrained_maxent.runs.evaluation import RunEvaluation, contradiction, evaluate
     from constrained_maxent.runs.pictures import Recording, draw_run, record_video
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __getattr__, __dir__ = lazy(
     __name__,
+    collecting=["Collected", "collect"],
     environments=["make_environment"],
     evaluation=["RunEvaluation", "contradiction", "evaluate"],
     pictures=["Recording", "draw_run", "record_video"],
@@ -37,11 +39,13 @@ __getattr__, __dir__ = lazy(
 )
 
 __all__ = [
+    "Collected",
     "Recording",
     "Result",
     "RunEvaluation",
     "RunFolder",
     "TrainSettings",
+    "collect",
     "contradiction",
     "draw_run",
     "evaluate",

@@ -8,13 +8,15 @@ import json
 import warnings
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import DependencyNotInstalled
+from gymnasium.vector import AutoresetMode
 
 from constrained_maxent.adapters import dm_control
 from constrained_maxent.adapters.costs import TERMINATED, TerminationCost
@@ -37,13 +39,18 @@ from constrained_maxent.runs.states import VectorEnv, given_state, is_counted, o
 from constrained_maxent.spaces import Environment
 from constrained_maxent.tasks import PRESETS
 from constrained_maxent.tracker import find_tracker
+from constrained_maxent.wrappers import TrackOccupancy as ScalarTrackOccupancy
 from constrained_maxent.wrappers import constrain
 from constrained_maxent.wrappers.float_info import FloatInfo
+from constrained_maxent.wrappers.vector import TrackOccupancy
 
 TRACKING = ("pairing", "episodes_per_batch", "steps_per_batch", "discount", "scale")
 TERMS = ("preset", "beta", "limit", "memory")
 BARE = ("objective", "constraint", "cost", "state", "cells", "periodic")
 """What only an environment without wrappers of its own is asked."""
+
+_OF_VECTORS = ("staggered_starts", "autoreset_mode", "vectorization_mode", "vector_kwargs", "threads")
+"""Arguments that copies do not have."""
 
 _PROBED = 16  # steps by which a bare environment is looked at
 
@@ -149,6 +156,61 @@ def _make(env_id: str, settings: TrainSettings, **stack: Any) -> VectorEnv:
         kwargs["wrappers"] = [*_upstream(spec), *ends, FloatInfo]
     with _refused(env_id, f"env-kwargs={settings.env_kwargs}"):
         return gym.make_vec(env_id, num_envs=settings.num_envs or 1, **kwargs, **stack)
+
+
+def make_copies(env_id: str, settings: TrainSettings, num_envs: int) -> VectorEnv:
+    """The bare copies that a run's stack is around, each to be reset by hand, with a seed of its own.
+
+    Raises:
+        InvalidSetting: the environment is vectorized in a way that has neither; see :func:`make_environment` for more.
+    """
+    kwargs, spec = settings.environment_kwargs(), find_spec(env_id)
+    given = {name: kwargs.pop(name, None) for name in _OF_VECTORS}
+    mode, vector_kwargs = given["vectorization_mode"], {**(given["vector_kwargs"] or {}), "autoreset_mode": "Disabled"}
+    is_stack = "-PGP-" in spec.id
+
+    def made(**more: Any) -> VectorEnv:
+        chosen = replace(settings, num_envs=num_envs, env_kwargs=json.dumps({**kwargs, **more}))
+        made_so = _make(env_id, chosen, **(_given(settings, TERMS[:1]) if is_stack else {}))
+        if not _is_wrapped(made_so):
+            return made_so
+        return next(layer.env for layer in layers_of(made_so) if isinstance(layer, TrackOccupancy))
+
+    if mode in (None, "vector_entry_point") and spec.vector_entry_point is not None:
+        with suppress(InvalidSetting):  # others take no such argument
+            native = made(autoreset_mode="Disabled")
+            if getattr(native.unwrapped, "seeds_each_copy", False):
+                return native
+            native.close()
+    if is_stack:
+        return gym.vector.SyncVectorEnv([partial(_bare_copy, env_id, kwargs)] * num_envs, autoreset_mode="Disabled")
+    if spec.entry_point is None:
+        raise InvalidSetting(
+            f"{env_id} exists as a vector only, whose copies cannot be reset one by one, each with a seed of its own: "
+            "register its scalar form as well."
+        )
+    copies = made(vectorization_mode=mode if mode in ("sync", "async") else "sync", vector_kwargs=vector_kwargs)
+    if copies.metadata.get("autoreset_mode") is not AutoresetMode.DISABLED:
+        raise InvalidSetting(f"{env_id} resets its copies by itself: they cannot each have a seed of their own.")
+    return copies
+
+
+def _bare_copy(env_id: str, kwargs: Mapping[str, Any]) -> gym.Env[Any, Any]:
+    """What a scalar -PGP- stack is around."""
+    stack = gym.make(env_id, **kwargs)
+    return next(layer.env for layer in layers_of(stack) if isinstance(layer, ScalarTrackOccupancy))
+
+
+def bare_spec(env_id: str, settings: TrainSettings) -> EnvSpec | None:
+    """The spec of the scalar environment below a run's stack, by which Gymnasium makes it again."""
+    kwargs = settings.environment_kwargs()
+    for name in _OF_VECTORS:
+        kwargs.pop(name, None)
+    if "-PGP-" not in (spec := find_spec(env_id)).id:
+        return None if spec.entry_point is None else replace(spec, kwargs={**spec.kwargs, **kwargs})
+    with closing(_bare_copy(env_id, kwargs)) as bare:
+        own = gym.spec(f"{type(bare.unwrapped).__name__}-v0")
+    return replace(own, kwargs={**own.kwargs, **kwargs})
 
 
 def make_scalar(env_id: str, kwargs: Mapping[str, Any], *, cost: str | None = None) -> gym.Env[Any, Any]:

@@ -232,10 +232,7 @@ def _run(
         "while_training": {name: asdict(record) for name, record in tracker.violations.items()},
         "cell_sizes": tracker.problem.cell_sizes,
         "certificate": None,
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("constrained-maxent", "gymnasium", "numpy", "torch")},
-        },
+        "versions": versions(),
         "settings": settings.to_json(),
     }
     folder.write_json(folder.summary_path, summary)
@@ -275,6 +272,12 @@ def _certify(problem: ExactProblem | None, agent: PGP) -> tuple[Certificate | No
     except (InfeasibleProblem, InvalidSetting) as error:
         # A limit that nobody can keep, or a functional that is not a convex program's: training works all the same.
         return None, str(error)
+
+
+def versions(*others: str) -> dict[str, str]:
+    """Of Python and of the packages that figures depend on."""
+    packages = ("constrained-maxent", "gymnasium", "numpy", "torch", *others)
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
 
 
 def exact_json(exact: ExactEvaluation | None) -> dict[str, Any] | None:

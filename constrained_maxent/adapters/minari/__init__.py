@@ -1,0 +1,7 @@
+"""Minari's data sets: episodes that were stepped become one, and anyone's becomes an occupancy."""
+
+from constrained_maxent.adapters.minari.data import batch, reference
+from constrained_maxent.adapters.minari.recording import Episode, Recording
+from constrained_maxent.adapters.minari.store import Store, open_dataset, require_minari
+
+__all__ = ["Episode", "Recording", "Store", "batch", "open_dataset", "reference", "require_minari"]

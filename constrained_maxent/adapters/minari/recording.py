@@ -1,0 +1,283 @@
+"""Sees each step of a vector environment as it is taken, and cuts what it saw into episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector.utils import iterate
+from numpy.typing import NDArray
+
+from constrained_maxent.functionals.base import OWN_REWARD, Source
+from constrained_maxent.types import require_finite
+from constrained_maxent.wrappers.layers import VOID
+from constrained_maxent.wrappers.observed import observed_cost, reported_costs
+from constrained_maxent.wrappers.replies import flags, rewards_of
+from constrained_maxent.wrappers.states import StateReader
+from constrained_maxent.wrappers.vector.autoreset import Autoreset
+
+Columns = dict[str, NDArray[Any]]
+
+_BLOCK = 16_000_000
+"""Bytes of steps that are kept together before they are sorted by copies."""
+_MOST_CALLS = 512
+
+
+class Episode(NamedTuple):
+    """An episode as it was stepped.
+
+    Attributes:
+        seed: that its reset was called with; ``None`` if it had none of its own.
+        columns: flat, by the names that Minari's files have: ``observations`` and ``infos/state`` with one row more
+            than there are steps, all others with one for each step.
+    """
+
+    seed: int | None
+    columns: Columns
+
+    def __len__(self) -> int:
+        return len(self.columns["rewards"])
+
+
+class Recording(gym.vector.VectorWrapper):
+    """Hands over each episode as it ends, in any autoreset mode; what it wraps and whoever is above notice nothing.
+
+    Args:
+        env: right below ``TrackOccupancy``, or the environment that is stepped without one.
+        sink: gets the copy's number and the episode, or ``None`` for one that ended in a physics error and is void.
+        sources: what has to be recorded, by name, as a tracker's ``sources``. Each must be there on every step.
+        reader: of the states that λ̂ is over, where they are not the observations.
+        stamp: what to write beside each step, such as the number of the iteration under way.
+
+    ``cost`` and ``cost_<name>`` that nobody watches, but all copies report on their first step, are recorded as well;
+    NaN where they are missing later on.
+
+    Raises:
+        UnknownAutoreset, MissingCost, MissingState, InvalidData, NonFiniteValue: as ``TrackOccupancy``.
+    """
+
+    def __init__(
+        self,
+        env: gym.vector.VectorEnv[Any, Any, Any],
+        sink: Callable[[int, Episode | None], None],
+        *,
+        sources: Mapping[str, Source],
+        reader: StateReader | None,
+        stamp: Callable[[], Mapping[str, int]] = dict,
+    ) -> None:
+        super().__init__(env)
+        n = env.num_envs
+        self._sink, self._reader, self._stamp = sink, reader, stamp
+        self._sources = {key: source for key, source in sources.items() if source is not OWN_REWARD}
+        self._others: list[str] | None = None
+        self._autoreset = Autoreset(env)
+        self._active = np.zeros(n, dtype=bool)
+        self._time = np.zeros(n, dtype=np.int64)
+        self._seeds: list[int | None] = [None] * n
+        self._first = np.zeros(n, dtype=np.int64)  # where in the block the episode's steps begin
+        self._fragments: list[list[Columns]] = [[] for _ in range(n)]
+        self._block: Columns = {}
+        self._filled = 0
+        self._calls = 0
+        self._before: Columns = {}
+        self._observations: Any = None
+
+    @property
+    def time(self) -> NDArray[np.int64]:
+        """Steps taken in the episode under way, ``(num_envs,)``."""
+        return self._time
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        n = self.num_envs
+        mask = np.array((options or {}).get("reset_mask", np.ones(n, dtype=bool)), dtype=bool)
+        observations, infos = self.env.reset(seed=seed, options=options)
+        self.cut(mask)
+        seeds: list[int | None] = list(seed) if isinstance(seed, (list, tuple, np.ndarray)) else [None] * n
+        if isinstance(seed, (int, np.integer)) and (n == 1 or self._seeds_each_copy):
+            seeds = [int(seed) + i for i in range(n)]  # as Gymnasium has it
+        for i in np.flatnonzero(mask).tolist():
+            self._seeds[i] = seeds[i]
+        self._begin(mask)
+        self._observe(observations, infos, mask)
+        return observations, infos
+
+    @property
+    def _seeds_each_copy(self) -> bool:
+        bare: Any = self.env.unwrapped
+        synchronous = isinstance(bare, (gym.vector.SyncVectorEnv, gym.vector.AsyncVectorEnv))
+        return synchronous or bool(getattr(bare, "seeds_each_copy", False))
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        n, active = self.num_envs, self._active.copy()
+        taken = {name: np.array(column) for name, column in flat(self.single_action_space, actions, "actions")}
+        observations, rewards, terminated, truncated, infos = self.env.step(actions)
+        ended = flags("terminated", terminated, n)
+        done = (ended | flags("truncated", truncated, n)) & active
+        finals = self._autoreset.final_observations(infos, done)
+        row = self._before | taken | {"rewards": rewards_of(rewards, n)}
+        row |= self._costs(actions, observations, finals, infos, active, done)
+        row |= {f"infos/{name}": np.full(n, value) for name, value in self._stamp().items()}
+        self._write(row)
+        self._time += active
+        starting = self._autoreset.starting(active, done)
+        reports = self._autoreset.final_reports(infos)
+        void = np.asarray(reports.get(VOID, np.zeros(n)), dtype=bool)
+        for i in np.flatnonzero(done).tolist():
+            if void[i]:
+                self._forget(i)
+                self._sink(i, None)
+            else:
+                last = finals[i] if i in finals else _element(self.single_observation_space, observations, i)
+                self._finish(i, self._last(last, reports, i), terminated=bool(ended[i]))
+            self._active[i], self._seeds[i] = False, None
+        self._begin(starting)
+        self._observe(observations, infos, starting | (self._active & ~done))
+        return observations, rewards, terminated, truncated, infos
+
+    def cut(self, mask: NDArray[np.bool_] | None = None) -> None:
+        """End the episodes under way, those of a mask or all, as truncated; those of no steps are none."""
+        for i in np.flatnonzero(self._active if mask is None else mask & self._active).tolist():
+            if self._time[i]:
+                self._finish(i, {name: column[i] for name, column in self._before.items()}, terminated=False)
+            self._active[i] = False
+
+    # What a call is about.
+
+    def _begin(self, mask: NDArray[np.bool_]) -> None:
+        self._active[mask], self._time[mask], self._first[mask] = True, 0, self._filled
+
+    def _observe(self, observations: Any, infos: Any, fresh: NDArray[np.bool_]) -> None:
+        """Keep what the next actions will be taken on, in copies: environments use their buffers again."""
+        before = {
+            n: np.array(column) for n, column in flat(self.single_observation_space, observations, "observations")
+        }
+        if self._reader is not None and fresh.any():
+            new = self._reader.many(self.observation_space, observations, infos, fresh)
+            states = self._before.get("infos/state")
+            states = np.zeros((self.num_envs, *new.shape[1:]), new.dtype) if states is None else states.copy()
+            states[fresh] = new
+            before["infos/state"] = states
+        elif self._reader is not None:
+            before["infos/state"] = self._before["infos/state"]
+        self._before = before
+        if any(map(callable, self._sources.values())):
+            self._observations = list(iterate(self.observation_space, observations))
+
+    def _last(self, observation: Any, infos: Mapping[str, Any], i: int) -> Columns:
+        """The observation that an episode ended with, and its state."""
+        last = dict(flat(self.single_observation_space, observation, "observations"))
+        if self._reader is not None:
+            info = {} if self._reader.key is None else {k: v[i] for k, v in infos.items() if k == self._reader.key}
+            last["infos/state"] = np.asarray(self._reader.one(observation, info))
+        return last
+
+    def _costs(
+        self, actions: Any, observations: Any, finals: Mapping[int, Any], infos: Any, active: Any, done: Any
+    ) -> Columns:
+        n = self.num_envs
+        costs = {f"infos/{key}": np.full(n, np.nan) for key in self._sources}
+        reports = self._autoreset.reports(infos, active, done)
+        for key, source in self._sources.items():
+            if isinstance(source, str):
+                for report, mask in reports:
+                    costs[f"infos/{key}"][mask] = reported_costs(source, report, mask)
+            elif callable(source):
+                befores, afters = self._observations, list(iterate(self.observation_space, observations))
+                for i, action in enumerate(iterate(self.action_space, actions)):
+                    if active[i]:
+                        after = finals.get(i, afters[i])
+                        costs[f"infos/{key}"][i] = observed_cost(source, befores[i], action, after, 0.0, {})
+        if self._others is None:
+            names = {name for report, _ in reports for name in report if name == "cost" or name.startswith("cost_")}
+            self._others = [
+                name
+                for name in sorted(names - self._sources.keys())
+                if all(_reported(report, name, n)[mask].all() for report, mask in reports)
+            ]
+        for name in self._others:
+            costs[f"infos/{name}"] = np.full(n, np.nan)
+            for report, mask in reports:
+                there = mask & _reported(report, name, n)
+                if there.any():
+                    costs[f"infos/{name}"][there] = reported_costs(name, report, there)
+        return costs
+
+    # Episodes.
+
+    def _write(self, row: Columns) -> None:
+        if not self._block:
+            size = sum(column.nbytes for column in row.values())
+            calls = int(np.clip(_BLOCK // max(size, 1), 1, _MOST_CALLS))
+            self._block = {name: np.empty((calls, *column.shape), column.dtype) for name, column in row.items()}
+        for name, block in self._block.items():
+            block[self._filled] = row[name]
+        self._filled += 1
+        if self._filled == len(next(iter(self._block.values()))):
+            for i in np.flatnonzero(self._active).tolist():
+                self._fragments[i].append(self._of(i))
+            self._filled, self._first[:] = 0, 0
+
+    def _of(self, i: int) -> Columns:
+        return {name: block[self._first[i] : self._filled, i].copy() for name, block in self._block.items()}
+
+    def _forget(self, i: int) -> None:
+        self._fragments[i] = []
+
+    def _finish(self, i: int, last: Columns, *, terminated: bool) -> None:
+        parts = [*self._fragments[i], self._of(i)]
+        self._fragments[i] = []
+        columns = {name: np.concatenate([part[name] for part in parts]) for name in self._block}
+        for name, value in last.items():
+            columns[name] = np.concatenate([columns[name], np.asarray(value, columns[name].dtype)[None]])
+        for name in ("rewards", "actions", *(f"infos/{key}" for key in self._sources)):
+            if name in columns:
+                require_finite(f"{name} of an episode", columns[name])
+        ends = np.zeros((2, len(columns["rewards"])), dtype=bool)
+        ends[0 if terminated else 1, -1] = True
+        columns |= {"terminations": ends[0], "truncations": ends[1]}
+        self._sink(i, Episode(self._seeds[i], columns))
+
+
+def flat(space: gym.Space[Any], value: Any, name: str) -> Iterator[tuple[str, NDArray[Any]]]:
+    """The parts of an element, or of a batch of them, by the names that Minari's files have."""
+    if isinstance(space, gym.spaces.Dict):
+        for key, part in space.spaces.items():
+            yield from flat(part, value[key], f"{name}/{key}")
+    elif isinstance(space, gym.spaces.Tuple):
+        for i, part in enumerate(space.spaces):
+            yield from flat(part, value[i], f"{name}/_index_{i}")
+    elif isinstance(space, _NUMBERS):
+        yield name, np.asarray(value)
+    else:
+        yield name, np.asarray(value, dtype=object)
+
+
+_NUMBERS = (gym.spaces.Box, gym.spaces.Discrete, gym.spaces.MultiDiscrete, gym.spaces.MultiBinary)
+
+
+def nested(space: gym.Space[Any], columns: Columns, name: str) -> Any:
+    """The columns of :func:`flat` as Minari takes the steps of an episode."""
+    if isinstance(space, gym.spaces.Dict):
+        return {key: nested(part, columns, f"{name}/{key}") for key, part in space.spaces.items()}
+    if isinstance(space, gym.spaces.Tuple):
+        return tuple(nested(part, columns, f"{name}/_index_{i}") for i, part in enumerate(space.spaces))
+    return columns[name] if isinstance(space, _NUMBERS) else [str(text) for text in columns[name]]
+
+
+def _element(space: gym.Space[Any], observations: Any, i: int) -> Any:
+    """That of copy i; faster than to iterate over all."""
+    if isinstance(space, gym.spaces.Dict):
+        return {key: _element(part, observations[key], i) for key, part in space.spaces.items()}
+    if isinstance(space, gym.spaces.Tuple):
+        return tuple(_element(part, observations[k], i) for k, part in enumerate(space.spaces))
+    return observations[i]
+
+
+def _reported(report: Mapping[str, Any], name: str, n: int) -> NDArray[np.bool_]:
+    """Which copies report a number of that name."""
+    values = np.asarray(report.get(name))
+    if values.shape != (n,) or values.dtype.kind not in "fiub":
+        return np.zeros(n, dtype=bool)
+    return np.asarray(report.get(f"_{name}", np.ones(n)), dtype=bool)

@@ -1,0 +1,295 @@
+"""A Minari data set that is written in parts: each is there whole or not at all, and so is what they are made to."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.error import DependencyNotInstalled
+
+from constrained_maxent.adapters.minari.recording import Episode, nested
+from constrained_maxent.atomic import naming, replacing
+from constrained_maxent.errors import InvalidDataset, InvalidSetting, UnsupportedSpace
+
+OURS = "constrained_maxent"
+"""Key of the metadata under which everything of this package stands."""
+
+
+def require_minari() -> None:
+    """Raise ``DependencyNotInstalled`` without Minari and h5py."""
+    try:
+        import h5py  # noqa: F401
+        import minari  # noqa: F401
+    except ImportError as error:
+        raise DependencyNotInstalled(
+            f'Minari is needed, and cannot be imported ({error}): run `pip install "constrained-maxent[minari]"`.'
+        ) from error
+
+
+def open_dataset(name: str) -> Any:
+    """A data set of this machine by its name, as ``minari.load_dataset`` has it.
+
+    Raises:
+        InvalidDataset: there is none, or none that can be read.
+        DependencyNotInstalled: without Minari.
+    """
+    require_minari()
+    import minari
+
+    check_name(name)
+    try:
+        return minari.load_dataset(name)
+    except FileNotFoundError as error:
+        raise InvalidDataset(f"There is no data set {name!r} on this machine ({error}).") from error
+    except Exception as error:
+        raise InvalidDataset(f"The data set {name!r} cannot be read: {type(error).__name__}: {error}") from error
+
+
+def check_name(name: str) -> None:
+    """Raise ``InvalidSetting`` unless Minari can give a data set this name."""
+    from minari.dataset.minari_dataset import parse_dataset_id
+
+    try:
+        parse_dataset_id(name)
+    except (ValueError, TypeError) as error:
+        raise InvalidSetting(
+            f"dataset={name!r} is no name of a Minari data set: these end in a version, such as 'cartpole/safe-v0', "
+            "and have letters, digits, '-' and '_'."
+        ) from error
+
+
+class Store:
+    """The folder of one data set: parts while it is being made, and the data set itself.
+
+    Args:
+        name: of the data set.
+        source: where its episodes come from, as plain data: what has another source is another's.
+
+    Raises:
+        InvalidSetting: no name of a data set.
+        InvalidDataset: there is a data set of this name, or a beginning of one, from another source.
+        DependencyNotInstalled: without Minari.
+    """
+
+    def __init__(self, name: str, source: Mapping[str, Any]) -> None:
+        require_minari()
+        from minari.storage.datasets_root_dir import get_dataset_path
+
+        check_name(name)
+        self.name, self._source = name, json.loads(json.dumps(source))
+        self.folder = Path(get_dataset_path(name))
+        self.data = self.folder / "data"
+        self.parts_folder = self.folder / ".collecting"
+        self._plan = self.parts_folder / "source.json"
+        self._new, self._old = self.parts_folder / "data", self.parts_folder / "old"
+        if not self.data.exists() and self._old.exists():  # killed between two renames
+            (self._new if self._new.exists() else self._old).rename(self.data)
+        for found, where in ((self._published(), self.data), (self._begun(), self.parts_folder)):
+            if found is not None and found != self._source:
+                raise InvalidDataset(
+                    f"{where} holds the data set {name!r}, or a beginning of it, of another origin: "
+                    f"{_difference(found, self._source)}. Take another name or version, or delete it first (minari delete)."
+                )
+
+    @property
+    def is_published(self) -> bool:
+        """Whether there is a data set."""
+        return self.data.exists()
+
+    def begin(self) -> None:
+        """Make the folder, and note whose it is."""
+        from minari.dataset.minari_dataset import parse_dataset_id
+        from minari.namespace import create_namespace, list_local_namespaces
+
+        namespace = parse_dataset_id(self.name)[0]
+        if namespace is not None and namespace not in list_local_namespaces():
+            create_namespace(namespace)
+        self.parts_folder.mkdir(parents=True, exist_ok=True)
+        with replacing(self._plan) as temporary:
+            temporary.write_text(json.dumps(self._source), encoding="utf-8")
+
+    def clear(self) -> None:
+        """Remove the parts."""
+        shutil.rmtree(self.parts_folder, ignore_errors=True)
+
+    def _published(self) -> Any:
+        if not self.data.exists():
+            return None
+        return (self.metadata().get(OURS) or {}).get("source", {})
+
+    def metadata(self) -> dict[str, Any]:
+        """Of the data set that is there, as its file has it. Raises InvalidDataset: it cannot be read."""
+        try:
+            content: dict[str, Any] = json.loads((self.data / "metadata.json").read_text(encoding="utf-8"))
+            return content
+        except (OSError, ValueError) as error:
+            raise InvalidDataset(f"{self.data} is no data set that can be read ({error}): delete it first.") from error
+
+    def _begun(self) -> Any:
+        if not self.parts_folder.exists():
+            return None
+        try:
+            return json.loads(self._plan.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None  # killed before it was written: no part can be there
+
+    @property
+    def n_numbered(self) -> int:
+        """The number of the first episode that the data set does not hold; void ones have numbers, too."""
+        return int(self.metadata()[OURS]["next_number"]) if self.is_published else 0
+
+    # Parts.
+
+    def write(self, episodes: Mapping[int, Episode]) -> None:
+        """Write episodes by their numbers as one part."""
+        about = [[number, episode.seed, len(episode)] for number, episode in episodes.items()]
+        arrays = {f"{n}/{name}": _plain(column) for n, e in episodes.items() for name, column in e.columns.items()}
+        path = self.parts_folder / f"part-{min(episodes):09d}-{max(episodes):09d}.npz"
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            text = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
+            np.savez(file, allow_pickle=False, **{"about": text, **arrays})
+
+    def _parts(self) -> list[Path]:
+        return sorted(self.parts_folder.glob("part-*.npz"))
+
+    def lengths(self) -> dict[int, int]:
+        """Steps of the episodes that parts hold, by number; what was published as the process was killed is none of them."""
+        found: dict[int, int] = {}
+        begin = self.n_numbered
+        for path in self._parts():
+            with np.load(path, allow_pickle=False) as part:
+                about = json.loads(part["about"].tobytes())
+            found |= {number: length for number, _, length in about if number >= begin}
+        return found
+
+    def episodes(self, numbers: Sequence[int]) -> Iterator[Episode]:
+        """The episodes of these numbers, in their order, each read as it is asked for."""
+        places: dict[int, tuple[Path, int | None]] = {}
+        for path in self._parts():
+            with np.load(path, allow_pickle=False) as part:
+                places |= {number: (path, seed) for number, seed, _ in json.loads(part["about"].tobytes())}
+        opened: dict[Path, Any] = {}
+        try:
+            for number in numbers:
+                path, seed = places[number]
+                if path not in opened:
+                    opened[path] = np.load(path, allow_pickle=False)
+                part, start = opened[path], f"{number}/"
+                yield Episode(seed, {n.removeprefix(start): part[n] for n in part.files if n.startswith(start)})
+        finally:
+            for part in opened.values():
+                part.close()
+
+    # The data set.
+
+    def publish(
+        self,
+        numbers: Sequence[int],
+        spaces: tuple[gym.Space[Any], gym.Space[Any]],
+        spec: EnvSpec | None,
+        describe: Callable[[Any], Mapping[str, Any]],
+    ) -> None:
+        """Add episodes to the data set, or make it, and remove the parts. What is there stays until the new one is.
+
+        Args:
+            numbers: of the episodes in the parts.
+            spaces: of observations and actions.
+            spec: of the scalar environment, as which Minari makes it again.
+            describe: the metadata of the data set that it is given.
+        """
+        from minari import MinariDataset, __version__
+        from minari.dataset.minari_storage import MinariStorage
+
+        with naming(self.data):
+            shutil.rmtree(self._new, ignore_errors=True)
+            if self.is_published:
+                shutil.copytree(self.data, self._new)
+                storage = MinariStorage.read(self._new)
+            else:
+                self._new.mkdir(parents=True)
+                storage = MinariStorage.new(
+                    self._new,
+                    *map(storable, spaces),
+                    env_spec=_plain_spec(spec),
+                    data_format="hdf5",
+                    jpeg_encoding=False,
+                )
+                storage.update_metadata({"dataset_id": self.name, "minari_version": __version__})
+            storage.update_episodes(self._buffers(numbers, spaces))
+            next_number = 1 + max([self.n_numbered - 1, *numbers])
+            about = {"source": self._source, "next_number": next_number, **describe(MinariDataset(storage))}
+            storage.update_metadata({"algorithm_name": "constrained-maxent", OURS: json.loads(json.dumps(about))})
+            for path in self._new.iterdir():
+                with path.open("rb") as written:
+                    os.fsync(written.fileno())
+            shutil.rmtree(self._old, ignore_errors=True)
+            if self.data.exists():
+                self.data.rename(self._old)
+            self._new.rename(self.data)
+        self.clear()
+
+    def _buffers(self, numbers: Sequence[int], spaces: tuple[gym.Space[Any], gym.Space[Any]]) -> Iterable[Any]:
+        from minari.data_collector import EpisodeBuffer
+
+        for seed, columns in self.episodes(numbers):
+            infos = {
+                name.removeprefix("infos/"): column for name, column in columns.items() if name.startswith("infos/")
+            }
+            yield EpisodeBuffer(
+                seed=seed,
+                observations=nested(spaces[0], columns, "observations"),
+                actions=nested(spaces[1], columns, "actions"),
+                infos=infos,
+                **{name: columns[name] for name in ("rewards", "terminations", "truncations")},
+            )
+
+
+def storable(space: gym.Space[Any]) -> gym.Space[Any]:
+    """The space as Minari stores it: one of texts of its own kind, such as MiniGrid's, becomes ``Text``.
+
+    Raises:
+        UnsupportedSpace: Minari has no place for it.
+    """
+    spaces = gym.spaces
+    if isinstance(space, spaces.Dict) and not any("/" in str(key) for key in space.spaces):
+        return spaces.Dict({key: storable(part) for key, part in space.spaces.items()})
+    if isinstance(space, spaces.Tuple):
+        return spaces.Tuple([storable(part) for part in space.spaces])
+    if isinstance(space, (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, spaces.Text)):
+        return space
+    try:
+        is_text = isinstance(deepcopy(space).sample(), str)
+    except Exception:  # whatever a space of somebody's does
+        is_text = False
+    if not is_text:
+        raise UnsupportedSpace(f"Minari cannot store elements of {space}: leave them out by a wrapper.")
+    return spaces.Text(max_length=4096, charset="".join(map(chr, range(32, 127))))
+
+
+def _plain(column: Any) -> Any:
+    return column.astype(str) if column.dtype == object else column
+
+
+def _plain_spec(spec: EnvSpec | None) -> EnvSpec | None:
+    """The spec, if it can be written as JSON; Minari would warn, and leave it out."""
+    try:
+        if spec is not None:
+            spec.to_json()
+        return spec
+    except (TypeError, ValueError):
+        return None
+
+
+def _difference(found: Mapping[str, Any], given: Mapping[str, Any]) -> str:
+    if not found:
+        return "it was not made by this package"
+    names = sorted(name for name in {*found, *given} if found.get(name) != given.get(name))
+    return ", ".join(f"{name} is {str(found.get(name))[:80]} and not {str(given.get(name))[:80]}" for name in names)
