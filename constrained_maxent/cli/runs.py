@@ -37,14 +37,32 @@ class Evaluate:
 
     run_folders: Annotated[
         tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="")
-    ]
+    ] = ()
     """Folder of a run. Its evaluation.json is written anew."""
+    dataset: str | None = None
+    """Instead of runs: a Minari data set, whose episodes are measured as they are."""
+    env_id: str | None = None
+    """With --dataset: the environment that it is of; needed where cmaxent has not made it."""
+    state: tuple[str, ...] | None = None
+    """With --env-id: what λ̂ is over, as in cmaxent train."""
+    cells: tuple[int, ...] | None = None
+    """With --env-id: of a state that is a cell, as in cmaxent train."""
+    cost: str | None = None
+    """With --env-id: key of infos that carries the cost."""
+    limit: float | None = None
+    """With --env-id: what the cost is held against."""
+    env_kwargs: str = "{}"
+    """With --env-id: arguments of the environment, as a JSON object."""
     episodes: int | None = None
     """Fresh episodes to roll out; 20 if not given, or 100 where observations are finite."""
     seed: int = 1_000_000
     """Seed of the rollouts."""
 
     def run(self, given: frozenset[str]) -> int:
+        if self.dataset is not None:
+            return self._dataset(self.dataset, given)
+        if lonely := sorted({"env-id", "state", "cells", "cost", "limit", "env-kwargs"} & given):
+            raise InvalidSetting(f"{', '.join(f'--{name}' for name in lonely)}: only with --dataset.")
         if not self.run_folders:
             raise InvalidSetting("Which run? cmaxent evaluate RUN, the folder of a training run.")
         # A run that is named twice counts once: it would make the interval over runs narrower.
@@ -58,6 +76,27 @@ class Evaluate:
         for line in dict.fromkeys(note for evaluation in found for note in _notes(evaluation)):
             say(line)
         print_paths(*(folder.evaluation_path for folder in folders))
+        return 0
+
+    def _dataset(self, name: str, given: frozenset[str]) -> int:
+        if self.run_folders:
+            raise InvalidSetting("Runs or --dataset: give one of them.")
+        settings = None
+        if self.env_id is not None:
+            settings = runs.TrainSettings(
+                state=self.state, cells=self.cells, cost=self.cost, limit=self.limit, env_kwargs=self.env_kwargs
+            )
+        elif lonely := sorted({"state", "cells", "cost", "limit", "env-kwargs"} & given):
+            raise InvalidSetting(f"{', '.join(f'--{option}' for option in lonely)}: only with --env-id.")
+        found = runs.evaluate_dataset(name, self.env_id, settings, n_episodes=self.episodes, seed=self.seed)
+        table = figures_table(name, "", f"{found.n_episodes} episodes")
+        for label, estimate in found.figures().items():
+            table.add_row(label, str(estimate))
+        print_table(table)
+        for verdict in found.limits:
+            say(str(verdict))
+        for line in cells_in_words(found.cell_sizes):
+            say(line)
         return 0
 
 

@@ -22,6 +22,7 @@ _KEEP_PROCESS = {
         ]
     ),
     "stable_baselines3.common.monitor": frozenset(["Monitor"]),
+    "constrained_maxent.adapters.minari.recording": frozenset(["Recording"]),
 }
 """Wrappers by module that change nothing of observations, actions, ends and rewards; time limits are asked apart."""
 

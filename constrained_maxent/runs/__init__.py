@@ -21,7 +21,7 @@ from constrained_maxent.lazy import lazy
 if TYPE_CHECKING:
     from constrained_maxent.runs.collecting import Collected, collect
     from constrained_maxent.runs.environments import make_environment
-    from constrained_maxent.runs.evaluation import RunEvaluation, contradiction, evaluate
+    from constrained_maxent.runs.evaluation import RunEvaluation, contradiction, evaluate, evaluate_dataset
     from constrained_maxent.runs.pictures import Recording, draw_run, record_video
     from constrained_maxent.runs.run_folder import RunFolder
     from constrained_maxent.runs.settings import TrainSettings
@@ -31,7 +31,7 @@ __getattr__, __dir__ = lazy(
     __name__,
     collecting=["Collected", "collect"],
     environments=["make_environment"],
-    evaluation=["RunEvaluation", "contradiction", "evaluate"],
+    evaluation=["RunEvaluation", "contradiction", "evaluate", "evaluate_dataset"],
     pictures=["Recording", "draw_run", "record_video"],
     run_folder=["RunFolder"],
     settings=["TrainSettings"],
@@ -49,6 +49,7 @@ __all__ = [
     "contradiction",
     "draw_run",
     "evaluate",
+    "evaluate_dataset",
     "load_agent",
     "load_config",
     "make_environment",

@@ -72,8 +72,8 @@ def collect(
 ) -> Collected:
     """Step a policy in its environment, and keep what was seen as a Minari data set.
 
-    Killed at any time and called again it goes on; called with more steps, what is there grows. Episodes are whole, each from
-    a reset with a seed of its own, in the order in which they began: those that take at least ``steps`` together.
+    Killed at any time and called again it goes on; called with more steps, the data set grows. Episodes are whole, each
+    from a reset with a seed of its own, in the order in which they began: those that take at least ``steps`` together.
 
     Args:
         source: a run folder, whose last policy acts; or the id of an environment.

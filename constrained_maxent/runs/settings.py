@@ -72,6 +72,9 @@ class TrainSettings:
     agent: PGPSettings = field(default_factory=PGPSettings)
     """The agent."""
 
+    record: str | None = None
+    """Name of a Minari data set that every transition of the training goes into, with its iteration: lake/paid-v0."""
+
     log_every: int = 10
     """Iterations between rows of metrics.csv; at first, where most changes, there are more."""
     evaluate_every: int = 100

@@ -19,6 +19,7 @@ from constrained_maxent.evaluation import QUICK_VARIABLES, ExactEvaluation, Exac
 from constrained_maxent.evaluation.limits import judge_exactly, judge_last_batch, on_the_way
 from constrained_maxent.runs.environments import completed, lacks_cost, make_environment, with_chosen_state
 from constrained_maxent.runs.interrupts import stop_on_request
+from constrained_maxent.runs.ledger import Ledger
 from constrained_maxent.runs.lock import Lock
 from constrained_maxent.runs.recorder import Recorder, columns, exact_evaluation
 from constrained_maxent.runs.run_folder import RunFolder
@@ -78,6 +79,7 @@ def train(
     settings = completed(env_id, settings)
     with folder.held() as lock:
         folder.create(overwrite=overwrite)
+        Ledger.check(env_id, settings, is_new=True)
         env = make_environment(env_id, settings)
         settings = with_chosen_state(settings, env)
         try:
@@ -178,6 +180,7 @@ def _run(
     finished: dict[str, Any] | None = None
     with ExitStack() as resources:
         resources.enter_context(closing(agent.env))
+        ledger = None if settings.record is None else Ledger(env_id, settings, agent.env, since=since)
         problem, no_exact = exact_problem(agent.env)
         without_cost = lacks_cost(env_id, settings, agent.env)
         begun = time.perf_counter()
@@ -193,6 +196,10 @@ def _run(
                     folder.write_json(folder.config_path, {"env_id": env_id, "settings": settings.to_json()})
                     recorder = Recorder(folder, settings, problem, learner, since=since)
                     resources.enter_context(closing(recorder))
+                    if ledger is not None:
+                        ledger.begin()
+                if ledger is not None:
+                    ledger.write()  # before what a checkpoint says was learnt from it
                 recorder.record(learner, report)
                 finished = snapshot(learner)
             return not interrupts.asked
@@ -209,6 +216,8 @@ def _run(
                 raise
         assert recorder is not None, "there is at least one iteration to do"
         recorder.checkpoint(agent)
+        if ledger is not None:
+            ledger.publish(until=agent.iteration)
     lock.check()
     if recorder.contradiction is not None:
         problem, no_exact = None, recorder.contradiction

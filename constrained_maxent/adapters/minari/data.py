@@ -194,7 +194,7 @@ class _Steps:
         found = np.asarray(infos[key])[:n]
         if self._has_states and reader.key is None:
             return found
-        return np.array([reader.one(None, {reader.key: value}) for value in found])
+        return np.array([reader.one(None, {str(reader.key): value}) for value in found])
 
     def _costs(self, episode: Any, elements: _Elements, infos: Any, n: int) -> dict[str, FloatArray]:
         costs = {}

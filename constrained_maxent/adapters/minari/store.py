@@ -96,7 +96,8 @@ class Store:
             if found is not None and found != self._source:
                 raise InvalidDataset(
                     f"{where} holds the data set {name!r}, or a beginning of it, of another origin: "
-                    f"{_difference(found, self._source)}. Take another name or version, or delete it first (minari delete)."
+                    f"{_difference(found, self._source)}. Take another name or version, or delete it "
+                    "first (minari delete)."
                 )
 
     @property
@@ -161,7 +162,7 @@ class Store:
         return sorted(self.parts_folder.glob("part-*.npz"))
 
     def lengths(self) -> dict[int, int]:
-        """Steps of the episodes that parts hold, by number; what was published as the process was killed is none of them."""
+        """Steps of the episodes that parts hold, by number, but for those that were published before."""
         found: dict[int, int] = {}
         begin = self.n_numbered
         for path in self._parts():
@@ -187,6 +188,16 @@ class Store:
         finally:
             for part in opened.values():
                 part.close()
+
+    def keep(self, kept: Callable[[Episode], Episode | None]) -> None:
+        """Put in the place of each episode in the parts what is kept of it."""
+        for path in self._parts():
+            with np.load(path, allow_pickle=False) as part:
+                numbers = [number for number, _, _ in json.loads(part["about"].tobytes())]
+            found = {number: kept(episode) for number, episode in zip(numbers, self.episodes(numbers), strict=True)}
+            path.unlink()
+            if rest := {number: episode for number, episode in found.items() if episode is not None}:
+                self.write(rest)
 
     # The data set.
 

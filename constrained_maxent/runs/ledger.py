@@ -1,0 +1,106 @@
+"""Every transition that a training pays for, as a data set of its own. What ``cmaxent train --record`` does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from constrained_maxent.adapters import minari
+from constrained_maxent.adapters.minari.data import reader_of
+from constrained_maxent.adapters.stacks import layers_of
+from constrained_maxent.errors import InvalidDataset
+from constrained_maxent.runs.environments import bare_spec
+from constrained_maxent.runs.settings import TrainSettings
+from constrained_maxent.runs.states import VectorEnv
+from constrained_maxent.spaces import single_spaces
+from constrained_maxent.wrappers.vector import TrackOccupancy
+
+
+class Ledger:
+    """Records what is stepped below ``TrackOccupancy``, with the iteration under way, from 1, in ``infos/iteration``.
+
+    Episodes that a reset or the end of the training cuts are truncated there. Those of a physics error are left out.
+
+    Args:
+        env_id, settings: of the run.
+        env: its stack; it is recorded from here on.
+        since: iteration that the run goes on from; what was recorded later than that, before a kill, is dropped.
+    """
+
+    def __init__(self, env_id: str, settings: TrainSettings, env: VectorEnv, *, since: int) -> None:
+        self._store = _store(env_id, settings)
+        self._spec = bare_spec(env_id, settings)
+        self._spaces = single_spaces(env)
+        tracking: Any = next(layer for layer in layers_of(env) if isinstance(layer, TrackOccupancy))
+        tracker = tracking.tracker
+        self._recording = minari.Recording(
+            tracking.env,
+            self._take,
+            sources=tracker.sources,
+            reader=reader_of(tracking),
+            stamp=lambda: {"iteration": tracker.iteration + 1},
+        )
+        self._since, self._void, self._next = since, 0, 0
+        self._waiting: dict[int, minari.Episode] = {}
+        tracking.env = self._recording
+        self._spaces = single_spaces(self._recording)
+
+    @staticmethod
+    def check(env_id: str, settings: TrainSettings, *, is_new: bool) -> None:
+        """Raise ``InvalidDataset`` where a run that is new would record into what is there."""
+        if settings.record is not None and (store := _store(env_id, settings)).is_published and is_new:
+            raise InvalidDataset(
+                f"There is a data set {store.name!r} already: take another name or version, or delete it."
+            )
+
+    def begin(self) -> None:
+        """Make the folder; what a run of the same kind left, which was killed, goes if this one starts anew."""
+        if self._since == 0:
+            self._store.clear()
+        self._store.begin()
+        self._store.keep(lambda episode: _until(episode, self._since))  # what came later will be done again
+        known = self._store.lengths()
+        self._next = max([self._store.n_numbered - 1, *known]) + 1
+        self._waiting = {self._next + i: episode for i, episode in enumerate(self._waiting.values())}
+        self._next += len(self._waiting)
+
+    def write(self) -> None:
+        """Write what is complete."""
+        if self._waiting:
+            self._store.write(self._waiting)
+        self._waiting = {}
+
+    def publish(self, *, until: int) -> None:
+        """End the episodes under way, and make the data set of all."""
+        self._recording.cut()
+        self.write()
+        self._store.keep(lambda episode: _until(episode, until))
+        numbers = sorted(self._store.lengths())
+        self._store.publish(numbers, self._spaces, self._spec, lambda data: {"iterations": until, "void": self._void})
+
+    def _take(self, copy: int, episode: minari.Episode | None) -> None:
+        if episode is None:
+            self._void += 1
+            return
+        self._waiting[self._next] = episode
+        self._next += 1
+
+
+def _until(episode: minari.Episode, iteration: int) -> minari.Episode | None:
+    """The steps of an episode that belong to iterations up to this one; a rest of it was cut."""
+    n = int(np.count_nonzero(episode.columns["infos/iteration"] <= iteration))
+    if n in (0, len(episode)):
+        return episode if n else None
+    longer = {name for name, column in episode.columns.items() if len(column) > len(episode)}
+    columns = {name: column[: n + (name in longer)] for name, column in episode.columns.items()}
+    columns["truncations"] = np.arange(n) == n - 1
+    return minari.Episode(episode.seed, columns)
+
+
+def _store(env_id: str, settings: TrainSettings) -> minari.Store:
+    from constrained_maxent.runs.collecting import described
+
+    assert settings.record is not None
+    about = {"kind": "recorded", "env_id": env_id, "settings": described(settings), "seed": settings.seed}
+    return minari.Store(settings.record, about)

@@ -1,0 +1,119 @@
+"""Collected episodes are those that were stepped, each once, also after a kill; pictures in dictionaries too."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from constrained_maxent import runs
+from constrained_maxent.errors import InvalidDataset, InvalidSetting
+
+minari = pytest.importorskip("minari")
+
+
+class Room(gym.Env[Any, Any]):
+    """A walk of random length: what it observes is a picture of noise, where it is, and a word."""
+
+    observation_space = gym.spaces.Dict(
+        picture=gym.spaces.Box(0, 255, (36, 36, 3), np.uint8),
+        place=gym.spaces.Tuple([gym.spaces.Discrete(9), gym.spaces.Box(-1.0, 1.0, (2,), np.float64)]),
+        word=gym.spaces.Text(5),
+    )
+    action_space = gym.spaces.Discrete(3)
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.at = 4
+        return self._seen(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.at = int(np.clip(self.at + action - 1, 0, 8))
+        ended = bool(self.np_random.random() < 0.2)
+        return self._seen(), float(self.at), ended, False, {"cost": 0.5 * self.at}
+
+    def _seen(self) -> Any:
+        picture = self.np_random.integers(0, 256, (36, 36, 3), dtype=np.uint8)
+        return {"picture": picture, "place": (self.at, self.np_random.uniform(-1, 1, 2)), "word": "a" * (self.at % 4)}
+
+
+@pytest.fixture(autouse=True)
+def datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    if "Room-v0" not in gym.registry:
+        gym.register("Room-v0", entry_point=f"{__name__}:Room", max_episode_steps=30)
+    return tmp_path
+
+
+def replayed(name: str, env: gym.Env[Any, Any]) -> int:
+    """Step each episode again from its own seed, and compare; how many seeds there are."""
+    data = minari.load_dataset(name)
+    seeds = [found["seed"] for found in data.storage.get_episode_metadata(data.episode_indices)]
+    for seed, episode in zip(seeds, data, strict=True):
+        seen = [env.reset(seed=seed)[0]]
+        for t, action in enumerate(episode.actions):
+            observation, reward, terminated, truncated, info = env.step(action)
+            seen.append(observation)
+            assert reward == pytest.approx(episode.rewards[t], abs=1e-12)
+            assert info["cost"] == episode.infos["cost"][t]
+            assert (terminated, truncated) == (episode.terminations[t], episode.truncations[t])
+        assert terminated or truncated
+        if isinstance(env.observation_space, gym.spaces.Dict):
+            np.testing.assert_array_equal(np.array([s["picture"] for s in seen]), episode.observations["picture"])
+            np.testing.assert_array_equal([s["place"][0] for s in seen], episode.observations["place"][0])
+            np.testing.assert_array_equal([s["place"][1] for s in seen], episode.observations["place"][1])
+            assert [s["word"] for s in seen] == episode.observations["word"]
+        else:
+            np.testing.assert_array_equal(np.array(seen), episode.observations)
+    return len(set(seeds))
+
+
+def state(observation: Any) -> int:
+    return int(observation["place"][0])
+
+
+def test_a_dictionary_with_a_picture_comes_back() -> None:
+    settings = runs.TrainSettings(state=(f"{__name__}:state",), cells=(9,))
+    found = runs.collect("Room-v0", "room/uniform-v0", steps=150, settings=settings, num_envs=4)
+    assert replayed("room/uniform-v0", Room()) == found.episodes
+    data = minari.load_dataset("room/uniform-v0")
+    lengths = [len(episode) for episode in data]
+    assert sum(lengths) >= 150 > sum(lengths[:-1])  # whole episodes, and no more than were asked for
+    costs = np.concatenate([episode.infos["cost"] for episode in data])
+    assert found.evaluation.costs["cost"].mean.mean == pytest.approx(costs.mean())
+
+
+def test_a_cartpole_comes_back_and_grows() -> None:
+    settings = runs.TrainSettings(env_kwargs='{"time_limit": 0.2}')
+    runs.collect("SafeCartpole-v0", "cart/uniform-v0", steps=600, settings=settings)
+    found = runs.collect("SafeCartpole-v0", "cart/uniform-v0", steps=1000, settings=settings)
+    assert (found.episodes, found.steps) == (50, 1000)
+    assert replayed("cart/uniform-v0", minari.load_dataset("cart/uniform-v0").recover_environment()) == 50
+    with pytest.raises(InvalidDataset, match="seed is 0 and not 1"):
+        runs.collect("SafeCartpole-v0", "cart/uniform-v0", steps=1000, settings=settings, seed=1)
+    with pytest.raises(InvalidSetting, match="steps"):
+        runs.collect("SafeCartpole-v0", "cart/other-v0", steps=0)
+
+
+def test_what_was_killed_goes_on(datasets: Path) -> None:
+    script = (
+        "import os, signal\nfrom constrained_maxent import runs\nfrom constrained_maxent.runs import collecting\n"
+        "collecting._PART_BYTES = 1\nwrite = collecting.minari.Store.write\ncount = []\n"
+        "def killing(self, episodes):\n    write(self, episodes)\n    count.append(1)\n"
+        "    if len(count) == 20: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "collecting.minari.Store.write = killing\n"
+        "runs.collect('SafeCartpole-v0', 'cart/killed-v0', steps=1000, num_envs=10,"
+        " settings=runs.TrainSettings(env_kwargs='{\"time_limit\": 0.2}'))"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], env=os.environ.copy(), check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert len(list((datasets / "cart/killed-v0/.collecting").glob("part-*.npz"))) == 20
+    settings = runs.TrainSettings(env_kwargs='{"time_limit": 0.2}')
+    found = runs.collect("SafeCartpole-v0", "cart/killed-v0", steps=1000, num_envs=10, settings=settings)
+    assert (found.episodes, found.steps) == (50, 1000)
+    assert replayed("cart/killed-v0", minari.load_dataset("cart/killed-v0").recover_environment()) == 50
