@@ -23,7 +23,7 @@ class Room(gym.Env[Any, Any]):
     observation_space = gym.spaces.Dict(
         picture=gym.spaces.Box(0, 255, (36, 36, 3), np.uint8),
         place=gym.spaces.Tuple([gym.spaces.Discrete(9), gym.spaces.Box(-1.0, 1.0, (2,), np.float64)]),
-        word=gym.spaces.Text(5),
+        word=gym.spaces.Text(5, min_length=0),
     )
     action_space = gym.spaces.Discrete(3)
 

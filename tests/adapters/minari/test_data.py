@@ -1,5 +1,7 @@
 """A data set of Minari's own collector as an occupancy, and as something to imitate or to keep away from."""
 
+import gc
+import warnings
 from typing import Any
 
 import gymnasium as gym
@@ -22,9 +24,13 @@ def collected() -> Any:
         env.reset(seed=seed)
         for _ in range(30):
             env.step(env.action_space.sample())
-    with pytest.warns(UserWarning):  # of authors and the like
+    with pytest.warns(UserWarning, match="author"):
         found = env.create_dataset("pendulum/theirs-v0")
-    env._tmp_dir.cleanup()  # which Minari leaves to the garbage collector
+    env.close()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # it leaves its folder to the garbage collector
+        del env
+        gc.collect()
     return found
 
 
