@@ -174,7 +174,11 @@ def make_copies(env_id: str, settings: TrainSettings, num_envs: int) -> VectorEn
         made_so = _make(env_id, chosen, **(_given(settings, TERMS[:1]) if is_stack else {}))
         if not _is_wrapped(made_so):
             return made_so
-        return next(layer.env for layer in layers_of(made_so) if isinstance(layer, TrackOccupancy))
+        for layer in layers_of(made_so):
+            layer.closed = True  # some versions of Gymnasium close a wrapper that is dropped, and all below it
+            if isinstance(layer, TrackOccupancy):
+                return layer.env
+        raise AssertionError("it has one")
 
     if mode in (None, "vector_entry_point") and spec.vector_entry_point is not None:
         with suppress(InvalidSetting):  # others take no such argument
