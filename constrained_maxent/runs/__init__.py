@@ -20,8 +20,9 @@ from constrained_maxent.lazy import lazy
 
 if TYPE_CHECKING:
     from constrained_maxent.runs.collecting import Collected, collect
+    from constrained_maxent.runs.datasets import evaluate_dataset
     from constrained_maxent.runs.environments import make_environment
-    from constrained_maxent.runs.evaluation import RunEvaluation, contradiction, evaluate, evaluate_dataset
+    from constrained_maxent.runs.evaluation import RunEvaluation, contradiction, evaluate
     from constrained_maxent.runs.pictures import Recording, draw_run, record_video
     from constrained_maxent.runs.run_folder import RunFolder
     from constrained_maxent.runs.settings import TrainSettings
@@ -30,8 +31,9 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy(
     __name__,
     collecting=["Collected", "collect"],
+    datasets=["evaluate_dataset"],
     environments=["make_environment"],
-    evaluation=["RunEvaluation", "contradiction", "evaluate", "evaluate_dataset"],
+    evaluation=["RunEvaluation", "contradiction", "evaluate"],
     pictures=["Recording", "draw_run", "record_video"],
     run_folder=["RunFolder"],
     settings=["TrainSettings"],

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,16 +19,16 @@ from constrained_maxent.errors import InvalidData, InvalidRun, InvalidSetting
 from constrained_maxent.evaluation import RolloutEvaluation, UniformActions, evaluate_batch
 from constrained_maxent.evaluation.rollouts import Predictor
 from constrained_maxent.occupancy.horizon import find_horizon
-from constrained_maxent.runs.environments import BARE, bare_spec, make_copies
+from constrained_maxent.runs.environments import bare_spec, make_copies
 from constrained_maxent.runs.evaluation import make_evaluation_environment
 from constrained_maxent.runs.lock import Lock
+from constrained_maxent.runs.provenance import described, evaluated, metadata
 from constrained_maxent.runs.run_folder import LOCK, RunFolder
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.runs.states import VectorEnv
-from constrained_maxent.runs.training import load_agent, load_config, versions
+from constrained_maxent.runs.training import load_agent, load_config
 from constrained_maxent.seeds import COLLECTION, derived_seed
 from constrained_maxent.spaces import require_own_spaces, single_spaces
-from constrained_maxent.tracker import find_tracker
 from constrained_maxent.types import check_count, check_seed
 from constrained_maxent.wrappers.layers import Declaring
 from constrained_maxent.wrappers.vector import TrackOccupancy
@@ -140,7 +139,7 @@ def collect(
 
                 def describe(data: Any) -> Mapping[str, Any]:
                     found.append(evaluate_batch(stack, minari.batch(data, stack), seed=seed))
-                    return metadata(stack, found[0], asked=steps, void=gathering.void)
+                    return metadata(stack, asked=steps, void=gathering.void, **evaluated(found[0]))
 
                 if numbers or not store.is_published:
                     store.publish(numbers, single_spaces(copies), spec, describe)
@@ -289,48 +288,3 @@ def _fingerprint(folder: RunFolder) -> str:
     if not folder.checkpoint_path.exists():
         raise InvalidRun(f"{folder.path} has no checkpoint: the run ended before its first one. Train anew.")
     return f"checkpoint {hashlib.sha256(folder.checkpoint_path.read_bytes()).hexdigest()[:16]}"
-
-
-_PROBLEM = ("preset", "limit", "discount", "scale", "env_kwargs", *BARE)
-"""Settings that say what is stepped and what is measured, and not how it was learnt."""
-
-
-def described(settings: TrainSettings) -> dict[str, Any]:
-    """What of the settings is another data set's if it differs."""
-    content = settings.to_json()
-    return {name: content[name] for name in _PROBLEM if content[name] is not None}
-
-
-def metadata(stack: VectorEnv, found: RolloutEvaluation, **rest: Any) -> dict[str, Any]:
-    """What a data set says of itself, as plain data."""
-    tracker = find_tracker(stack)
-    problem = tracker.problem
-    return {
-        "problem": {
-            "objective": _of_functional(problem.objective),
-            "constraints": {name: _of_functional(c.functional) for name, c in problem.constraints.items()},
-            "discount": tracker.weighting.discount,
-            "horizon": tracker.weighting.horizon,
-            "scale": tracker.weighting.scale,
-            "estimator": repr(tracker.estimator),
-        },
-        "evaluation": found.to_json(),
-        "limits": [str(verdict) for verdict in found.limits],
-        "alignment": "infos/state has a row for each observation; infos/cost... one for each action, charged for it",
-        "versions": versions("minari", "h5py"),
-        "command": " ".join(sys.argv),
-        **rest,
-    }
-
-
-def _of_functional(functional: Any) -> Any:
-    if functional is None:
-        return None
-    content: dict[str, Any] = {"kind": type(functional).__name__}
-    for entry in fields(functional):
-        if entry.init and not entry.name.startswith("_"):
-            value = getattr(functional, entry.name)
-            content[entry.name] = (
-                value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)[:200]
-            )
-    return content

@@ -8,15 +8,13 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from constrained_maxent.adapters import minari
-from constrained_maxent.errors import ContradictedDynamics, InvalidDataset, InvalidSetting
+from constrained_maxent.errors import ContradictedDynamics, InvalidSetting
 from constrained_maxent.evaluation import (
     ExactEvaluation,
     LimitVerdict,
     RolloutEvaluation,
     StateMeasures,
     UniformActions,
-    evaluate_batch,
     evaluate_rollouts,
     exact_problem,
 )
@@ -115,37 +113,6 @@ def evaluate(
     evaluation = RunEvaluation(env_id, agent.iteration, seed, rollouts, uniform, exact, no_exact, limits)
     folder.write_json(folder.evaluation_path, evaluation.to_json())
     return evaluation
-
-
-def evaluate_dataset(
-    name: str,
-    env_id: str | None = None,
-    settings: TrainSettings | None = None,
-    *,
-    n_episodes: int | None = None,
-    seed: int = SEED,
-) -> RolloutEvaluation:
-    """Measure the episodes of a Minari data set as they are.
-
-    Args:
-        name: of the data set.
-        env_id, settings: the environment that it is of, and what is measured there; by default what the metadata say of
-            a data set that this package has made.
-        n_episodes: the first so many; by default all.
-        seed: of the intervals.
-
-    Raises:
-        InvalidDataset: there is no such data set, it does not say what it is of, or it is of something else.
-        InvalidSetting, MissingCost, MissingState, InvalidData: see :func:`constrained_maxent.adapters.minari.batch`.
-    """
-    data = minari.open_dataset(name)
-    if env_id is None:
-        source = (data.storage.metadata.get(minari.OURS) or {}).get("source")
-        if source is None:
-            raise InvalidDataset(f"The data set {name!r} does not say what is to be measured: give env_id (--env-id).")
-        env_id, settings = source["env_id"], TrainSettings.from_json(source["settings"])
-    with closing(make_evaluation_environment(env_id, settings or TrainSettings(), 1)) as env:
-        return evaluate_batch(env, minari.batch(data, env, n_episodes=n_episodes), seed=seed)
 
 
 def contradiction(folder: RunFolder) -> str | None:

@@ -11,9 +11,9 @@ from constrained_maxent.adapters.minari.data import reader_of
 from constrained_maxent.adapters.stacks import layers_of
 from constrained_maxent.errors import InvalidDataset
 from constrained_maxent.runs.environments import bare_spec
+from constrained_maxent.runs.provenance import described, metadata
 from constrained_maxent.runs.settings import TrainSettings
-from constrained_maxent.runs.states import VectorEnv
-from constrained_maxent.spaces import single_spaces
+from constrained_maxent.spaces import Environment, single_spaces
 from constrained_maxent.wrappers.vector import TrackOccupancy
 
 
@@ -28,10 +28,10 @@ class Ledger:
         since: iteration that the run goes on from; what was recorded later than that, before a kill, is dropped.
     """
 
-    def __init__(self, env_id: str, settings: TrainSettings, env: VectorEnv, *, since: int) -> None:
+    def __init__(self, env_id: str, settings: TrainSettings, env: Environment, *, since: int) -> None:
         self._store = _store(env_id, settings)
         self._spec = bare_spec(env_id, settings)
-        self._spaces = single_spaces(env)
+        self._stack = env
         tracking: Any = next(layer for layer in layers_of(env) if isinstance(layer, TrackOccupancy))
         tracker = tracking.tracker
         self._recording = minari.Recording(
@@ -77,7 +77,8 @@ class Ledger:
         self.write()
         self._store.keep(lambda episode: _until(episode, until))
         numbers = sorted(self._store.lengths())
-        self._store.publish(numbers, self._spaces, self._spec, lambda data: {"iterations": until, "void": self._void})
+        about = metadata(self._stack, iterations=until, void=self._void)
+        self._store.publish(numbers, self._spaces, self._spec, lambda data: about)
 
     def _take(self, copy: int, episode: minari.Episode | None) -> None:
         if episode is None:
@@ -99,8 +100,6 @@ def _until(episode: minari.Episode, iteration: int) -> minari.Episode | None:
 
 
 def _store(env_id: str, settings: TrainSettings) -> minari.Store:
-    from constrained_maxent.runs.collecting import described
-
     assert settings.record is not None
     about = {"kind": "recorded", "env_id": env_id, "settings": described(settings), "seed": settings.seed}
     return minari.Store(settings.record, about)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import platform
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -21,6 +19,7 @@ from constrained_maxent.runs.environments import completed, lacks_cost, make_env
 from constrained_maxent.runs.interrupts import stop_on_request
 from constrained_maxent.runs.ledger import Ledger
 from constrained_maxent.runs.lock import Lock
+from constrained_maxent.runs.provenance import versions
 from constrained_maxent.runs.recorder import Recorder, columns, exact_evaluation
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
@@ -281,12 +280,6 @@ def _certify(problem: ExactProblem | None, agent: PGP) -> tuple[Certificate | No
     except (InfeasibleProblem, InvalidSetting) as error:
         # A limit that nobody can keep, or a functional that is not a convex program's: training works all the same.
         return None, str(error)
-
-
-def versions(*others: str) -> dict[str, str]:
-    """Of Python and of the packages that figures depend on."""
-    packages = ("constrained-maxent", "gymnasium", "numpy", "torch", *others)
-    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
 
 
 def exact_json(exact: ExactEvaluation | None) -> dict[str, Any] | None:

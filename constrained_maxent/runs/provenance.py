@@ -1,0 +1,67 @@
+"""Where figures and data come from, as plain data: the problem, the versions, the command."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from dataclasses import fields
+from importlib.metadata import version
+from typing import Any
+
+from constrained_maxent.evaluation import RolloutEvaluation
+from constrained_maxent.runs.environments import BARE
+from constrained_maxent.runs.settings import TrainSettings
+from constrained_maxent.spaces import Environment
+from constrained_maxent.tracker import find_tracker
+
+_PROBLEM = ("preset", "limit", "discount", "scale", "env_kwargs", *BARE)
+"""Settings that say what is stepped and what is measured, and not how it was learnt."""
+
+
+def versions(*others: str) -> dict[str, str]:
+    """Of Python and of the packages that figures depend on."""
+    packages = ("constrained-maxent", "gymnasium", "numpy", "torch", *others)
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
+
+
+def described(settings: TrainSettings) -> dict[str, Any]:
+    """What of the settings is another data set's if it differs."""
+    content = settings.to_json()
+    return {name: content[name] for name in _PROBLEM if content[name] is not None}
+
+
+def metadata(stack: Environment, **rest: Any) -> dict[str, Any]:
+    """What a data set says of itself, as plain data."""
+    tracker = find_tracker(stack)
+    problem = tracker.problem
+    return {
+        "problem": {
+            "objective": _plain(problem.objective),
+            "constraints": {name: _plain(c.functional) for name, c in problem.constraints.items()},
+            "discount": tracker.weighting.discount,
+            "horizon": tracker.weighting.horizon,
+            "scale": tracker.weighting.scale,
+            "estimator": repr(tracker.estimator),
+        },
+        "alignment": "infos/state has a row for each observation; infos/cost... one for each action, charged for it",
+        "versions": versions("minari", "h5py"),
+        "command": " ".join(sys.argv),
+        **rest,
+    }
+
+
+def evaluated(found: RolloutEvaluation) -> dict[str, Any]:
+    """An evaluation as metadata have it."""
+    return {"evaluation": found.to_json(), "limits": [str(verdict) for verdict in found.limits]}
+
+
+def _plain(functional: Any) -> Any:
+    if functional is None:
+        return None
+    content: dict[str, Any] = {"kind": type(functional).__name__}
+    for entry in fields(functional):
+        if entry.init and not entry.name.startswith("_"):
+            value = getattr(functional, entry.name)
+            is_plain = value is None or isinstance(value, (bool, int, float, str))
+            content[entry.name] = value if is_plain else repr(value)[:200]
+    return content
