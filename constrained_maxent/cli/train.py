@@ -60,7 +60,15 @@ class Train:
             *("epochs", "minibatch_size", "clip_range"),
             *("critic_learning_rate", "critic_steps", "critic_batch_size"),
         ),
-        "run": ("overwrite", "extend", "log_every", "evaluate_every", "checkpoint_every", "checkpoint_minutes"),
+        "run": (
+            "overwrite",
+            "extend",
+            "record",
+            "log_every",
+            "evaluate_every",
+            "checkpoint_every",
+            "checkpoint_minutes",
+        ),
     }
     """Options by title. The usual ones are of no group: they come first."""
 

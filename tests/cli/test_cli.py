@@ -27,7 +27,19 @@ from constrained_maxent.wrappers import constrain
 
 TAXI = "Taxi-v3" if "Taxi-v3" in gym.registry else "Taxi-v4"  # Gymnasium 1.3 replaced version 3
 GRID = "FrozenLake-PGP-v0"
-COMMANDS = ("check", "train", "evaluate", "plot", "video", "certify", "solve", "plan", "reproduce", "reference")
+COMMANDS = (
+    "check",
+    "train",
+    "evaluate",
+    "collect",
+    "plot",
+    "video",
+    "certify",
+    "solve",
+    "plan",
+    "reproduce",
+    "reference",
+)
 
 
 def words(text):

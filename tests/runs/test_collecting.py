@@ -105,15 +105,13 @@ def test_what_was_killed_goes_on(datasets: Path) -> None:
         "import os, signal\nfrom constrained_maxent import runs\nfrom constrained_maxent.runs import collecting\n"
         "collecting._PART_BYTES = 1\nwrite = collecting.minari.Store.write\ncount = []\n"
         "def killing(self, episodes):\n    write(self, episodes)\n    count.append(1)\n"
-        "    if len(count) == 20: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    if len(count) == 8: os.kill(os.getpid(), signal.SIGKILL)\n"
         "collecting.minari.Store.write = killing\n"
-        "runs.collect('SafeCartpole-v0', 'cart/killed-v0', steps=1000, num_envs=10,"
-        " settings=runs.TrainSettings(env_kwargs='{\"time_limit\": 0.2}'))"
+        "runs.collect('SafeFrozenLake-v0', 'lake/killed-v0', steps=600, num_envs=4)"
     )
     ended = subprocess.run([sys.executable, "-c", script], env=os.environ.copy(), check=False)
     assert ended.returncode == -signal.SIGKILL
-    assert len(list((datasets / "cart/killed-v0/.collecting").glob("part-*.npz"))) == 20
-    settings = runs.TrainSettings(env_kwargs='{"time_limit": 0.2}')
-    found = runs.collect("SafeCartpole-v0", "cart/killed-v0", steps=1000, num_envs=10, settings=settings)
-    assert (found.episodes, found.steps) == (50, 1000)
-    assert replayed("cart/killed-v0", minari.load_dataset("cart/killed-v0").recover_environment()) == 50
+    assert len(list((datasets / "lake/killed-v0/.collecting").glob("part-*.npz"))) == 8
+    found = runs.collect("SafeFrozenLake-v0", "lake/killed-v0", steps=600, num_envs=4)
+    assert found.steps >= 600
+    assert replayed("lake/killed-v0", gym.make("SafeFrozenLake-v0")) == found.episodes

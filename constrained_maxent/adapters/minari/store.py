@@ -235,6 +235,7 @@ class Store:
                 )
                 storage.update_metadata({"dataset_id": self.name, "minari_version": __version__})
             storage.update_episodes(self._buffers(numbers, spaces))
+            storage.update_metadata({OURS: {"source": self._source}})  # whoever describes it sees whose it is
             next_number = 1 + max([self.n_numbered - 1, *numbers])
             about = {"source": self._source, "next_number": next_number, **describe(MinariDataset(storage))}
             storage.update_metadata({"algorithm_name": "constrained-maxent", OURS: json.loads(json.dumps(about))})
