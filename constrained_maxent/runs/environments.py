@@ -182,7 +182,8 @@ def make_copies(env_id: str, settings: TrainSettings, num_envs: int) -> VectorEn
 
     if mode in (None, "vector_entry_point") and spec.vector_entry_point is not None:
         with suppress(InvalidSetting):  # others take no such argument
-            native = made(autoreset_mode="Disabled")
+            # Stacks would shorten first episodes, so that fragments of training are of all ages.
+            native = made(autoreset_mode="Disabled", **({"staggered_starts": False} if is_stack else {}))
             if getattr(native.unwrapped, "seeds_each_copy", False):
                 return native
             native.close()

@@ -115,3 +115,10 @@ def test_what_was_killed_goes_on(datasets: Path) -> None:
     found = runs.collect("SafeFrozenLake-v0", "lake/killed-v0", steps=600, num_envs=4)
     assert found.steps >= 600
     assert replayed("lake/killed-v0", gym.make("SafeFrozenLake-v0")) == found.episodes
+
+
+def test_copies_of_a_stack_do_not_start_staggered() -> None:
+    """Those of a training are cut at first, so that its fragments are of all ages: that is not for data."""
+    settings = runs.TrainSettings(env_kwargs='{"time_limit": 0.2}')
+    runs.collect("SafeCartpole-PGP-v0", "cart/copies-v0", steps=80, num_envs=4, settings=settings)
+    assert [len(episode) for episode in minari.load_dataset("cart/copies-v0")] == [20] * 4

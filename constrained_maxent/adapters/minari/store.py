@@ -62,7 +62,7 @@ def check_name(name: str) -> None:
     except (ValueError, TypeError) as error:
         raise InvalidSetting(
             f"dataset={name!r} is no name of a Minari data set: these end in a version, such as 'cartpole/safe-v0', "
-            "and have letters, digits, '-' and '_'."
+            "and have letters, digits, '-' and '_', two at least before a '/'."
         ) from error
 
 

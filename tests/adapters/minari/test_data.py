@@ -1,7 +1,5 @@
 """A data set of Minari's own collector as an occupancy, and as something to imitate or to keep away from."""
 
-import gc
-import warnings
 from typing import Any
 
 import gymnasium as gym
@@ -13,6 +11,8 @@ from constrained_maxent.adapters.minari import batch, reference
 from constrained_maxent.errors import InvalidDataset, MissingCost
 
 minari = pytest.importorskip("minari")
+# Minari's collector leaves its temporary folder to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore:Implicitly cleaning up:ResourceWarning")
 
 
 @pytest.fixture
@@ -24,13 +24,11 @@ def collected() -> Any:
         env.reset(seed=seed)
         for _ in range(30):
             env.step(env.action_space.sample())
-    with pytest.warns(UserWarning, match="author"):
-        found = env.create_dataset("pendulum/theirs-v0")
+    about = {"code_permalink": "https://example.org", "author": "me", "author_email": "me@example.org"}  # else it warns
+    found = env.create_dataset(
+        "pendulum/theirs-v0", eval_env="Pendulum-v1", algorithm_name="none", description="random", **about
+    )
     env.close()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # it leaves its folder to the garbage collector
-        del env
-        gc.collect()
     return found
 
 
