@@ -82,8 +82,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             collecting = taken["long"][0] - taken["short"][0] - evaluating
             ratios.append(bare / collecting)
             print(
-                f"{n:,} steps: {bare:.2f} s stepped alone, {collecting:.2f} s collected ({ratios[-1]:.2f} of the speed), "
-                f"{evaluating:.2f} s evaluated",
+                f"{n:,} steps: {bare:.2f} s stepped alone, {collecting:.2f} s collected "
+                f"({ratios[-1]:.2f} of the speed), {evaluating:.2f} s evaluated",
                 flush=True,
             )
     print(f"median {median(ratios):.2f} of the speed of stepping (aim: 0.8)")
