@@ -41,6 +41,7 @@ from gymnasium.spaces import (
 from gymnasium.spaces import (
     Sequence as Many,
 )
+from gymnasium.spaces.utils import flatdim
 
 import constrained_maxent as cmx
 from constrained_maxent.errors import ConstrainedMaxentError, PartialEpisodes
@@ -51,6 +52,7 @@ N_STEPS = 1000
 COPIES = 4
 LONGEST = 120  # seconds of a processor for each try
 MOST_MASS = 1.2
+MOST_COORDINATES = 100
 
 SETTINGS = TrainSettings(num_envs=COPIES, steps_per_batch=200)
 
@@ -350,8 +352,9 @@ def _shorter_state(env_id: str) -> tuple[str, ...]:
         env.reset(seed=0)
         space = env.observation_space
     if isinstance(space, Dict):
-        # Some parts have no coordinates, such as the activations of muscles that a robot lacks.
-        return (next(key for key in [*KEYS, *space.spaces] if key in space.spaces and space[key].shape != (0,)),)
+        # Some parts have no coordinates, such as the activations of muscles that a robot lacks, and some are pictures.
+        keys = [key for key in [*KEYS, *space.spaces] if key in space.spaces]
+        return (next((key for key in keys if 0 < flatdim(space[key]) <= MOST_COORDINATES), keys[0]),)
     return ("0", "1")
 
 

@@ -124,7 +124,7 @@ class InsufficientMemory(ConstrainedMaxentError, MemoryError):
 
 
 class UnplannedRun(UserWarning):
-    """Schedules run over the progress of a run whose end nobody has announced; a warning."""
+    """Schedules run over the progress of a run whose end nobody has announced, or which goes on past it; a warning."""
 
 
 class RedundantObservation(UserWarning):

@@ -23,7 +23,7 @@ from constrained_maxent.agents.returns import advantages_and_returns, standardiz
 from constrained_maxent.agents.rollouts import Collector, Rollout
 from constrained_maxent.agents.settings import Hyperparameters, PGPSettings, complete, is_table
 from constrained_maxent.agents.updates import NaturalGradient, PolicyAverage, update_policy
-from constrained_maxent.errors import InvalidSetting, UnseenObservation, UnsupportedSpace
+from constrained_maxent.errors import InvalidSetting, UnplannedRun, UnseenObservation, UnsupportedSpace
 from constrained_maxent.schedules import Geometric
 from constrained_maxent.seeds import derived_seed
 from constrained_maxent.spaces import Environment, as_batch, from_row, from_rows, leaves, single_spaces
@@ -187,6 +187,15 @@ class PGP:
                 self._tracker.announce(timesteps=end, replace_plan=planned is not None)
             else:
                 self._tracker.announce(iterations=end, replace_plan=planned is not None)
+        final, first = self.hyperparameters.final_learning_rate, self.hyperparameters.learning_rate
+        if amount > 0 and self._tracker.progress >= 1.0 and final not in (None, first):
+            warnings.warn(
+                f"The run goes on past its planned end: the step size stays at {final:.3g}, where it ended. Say how "
+                "long it will be in all, learn(..., planned=) or cmaxent train --resume --extend, or give "
+                "final_learning_rate=learning_rate for one that never changes.",
+                UnplannedRun,
+                stacklevel=2,
+            )
         done = 0
         self._goes_on = False
         objective = self._tracker.problem.objective

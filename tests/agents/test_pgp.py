@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import constrained_maxent as cmx
 from constrained_maxent.agents import PGP, IterationReport
-from constrained_maxent.errors import InvalidSetting, MissingTracker, NonFiniteValue, UnsupportedSpace
+from constrained_maxent.errors import InvalidSetting, MissingTracker, NonFiniteValue, UnplannedRun, UnsupportedSpace
 from constrained_maxent.oracle import TabularMDP
 from constrained_maxent.tracker import find_tracker
 from constrained_maxent.wrappers import constrain
@@ -464,14 +464,11 @@ class TestPlan:
         ("amounts", "progress"),
         [
             ([{"iterations": 4}], [0.0, 0.25, 0.5, 0.75]),
-            # The first call announces the end; a later one leaves it where it is.
-            ([{"iterations": 2}, {"iterations": 3}], [0.0, 0.5, 1.0, 1.0, 1.0]),
             ([{"iterations": 1, "planned": 4}] * 3, [0.0, 0.25, 0.5]),
             ([{"iterations": 1, "planned": 4}, {"iterations": 2}], [0.0, 0.25, 0.5]),
             ([{"iterations": 2}, {"iterations": 1, "planned": 4}], [0.0, 0.5, 0.5]),
             ([{"iterations": 0, "planned": 2}, {"iterations": 3}], [0.0, 0.5, 1.0]),
             ([{"iterations": 0}, {"iterations": 2}], [0.0, 0.5]),
-            ([{"total_timesteps": 12}, {"total_timesteps": 6}], [0.0, 0.5, 1.0]),
             ([{"total_timesteps": 12, "planned": 24}], [0.0, 0.25]),
             ([{"iterations": 1, "planned": 2}, {"total_timesteps": 6}], [0.0, 0.5]),
         ],
@@ -480,6 +477,20 @@ class TestPlan:
     def test_progress_of_the_whole_run(self, reporter, amounts, progress):
         expected = 0.1 * 0.01 ** np.array(progress)
         assert self.rates(self.agent(reporter), *amounts) == pytest.approx(expected.tolist(), rel=1e-12)
+
+    @pytest.mark.parametrize(
+        ("amounts", "progress"),
+        [
+            ([{"iterations": 2}, {"iterations": 3}], [0.0, 0.5, 1.0, 1.0, 1.0]),
+            ([{"total_timesteps": 12}, {"total_timesteps": 6}], [0.0, 0.5, 1.0]),
+        ],
+        ids=str,
+    )
+    def test_past_the_end_that_the_first_call_announced_it_stays_and_says_so(self, reporter, amounts, progress):
+        expected = 0.1 * 0.01 ** np.array(progress)
+        with pytest.warns(UnplannedRun, match=r"past its planned end: the step size stays at 0\.001"):
+            rates = self.rates(self.agent(reporter), *amounts)
+        assert rates == pytest.approx(expected.tolist())
 
     def test_what_the_environment_announced_holds(self, reporter):
         agent = self.agent(reporter)
