@@ -10,7 +10,14 @@ import tyro
 from gymnasium.error import DependencyNotInstalled
 
 from constrained_maxent.cli.console import console
-from constrained_maxent.reproduction import AgentStudyName, ControlStudyName, Effort, GridStudyName, MepolTaskName
+from constrained_maxent.reproduction import (
+    AgentStudyName,
+    ControlStudyName,
+    Effort,
+    GridStudyName,
+    MepolTaskName,
+    WorldName,
+)
 from constrained_maxent.startup import INTERRUPTED
 
 
@@ -105,6 +112,39 @@ class ReproduceMepol:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReproduceExploreThenLearn:
+    """Data sets of uniform actions and of exploration without and with a limit, and what is learnt from each alone:
+    tasks, offline, and models of the dynamics; write tables and figures.
+    """
+
+    only: tuple[WorldName, ...] = ()
+    """In these environments only. Default: all."""
+    python: Path = Path("d3rlpy-venv/bin/python")
+    """A Python with d3rlpy 2.8.1, which learns the tasks: it takes another Gymnasium, and so an environment of its
+    own."""
+    seeds: int = 5
+    """Seeds of each data set, from 0."""
+    steps: int = 200_000
+    """Of each data set."""
+    gradient_steps: int = 50_000
+    """Of each task's policy."""
+    iterations: int | None = None
+    """Batches of each exploration. Default: those of the presets."""
+    workers: int = 1
+    """Runs at a time."""
+    out: Path = Path("runs/explore-then-learn")
+    """Folder of the results. Finished runs in it are not done again."""
+    quiet: bool = False
+    """Do not say which runs are done."""
+
+    def run(self) -> None:
+        from constrained_maxent.cli.studies import reproduce_explore_then_learn
+
+        how = {name: getattr(self, name) for name in ("python", "seeds", "steps", "gradient_steps", "iterations")}
+        reproduce_explore_then_learn(self.only, self.out, **how, workers=self.workers, quiet=self.quiet)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Reproduce:
     """Run the paper's experiments, all or in parts; write tables and figures."""
 
@@ -112,7 +152,8 @@ class Reproduce:
         Annotated[ReproduceGrid, tyro.conf.subcommand(name="grid")]
         | Annotated[ReproduceControl, tyro.conf.subcommand(name="control")]
         | Annotated[ReproduceAgents, tyro.conf.subcommand(name="agents")]
-        | Annotated[ReproduceMepol, tyro.conf.subcommand(name="mepol")],
+        | Annotated[ReproduceMepol, tyro.conf.subcommand(name="mepol")]
+        | Annotated[ReproduceExploreThenLearn, tyro.conf.subcommand(name="explore-then-learn")],
         tyro.conf.arg(name=""),
     ]
     """Which of them."""

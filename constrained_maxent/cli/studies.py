@@ -1,4 +1,4 @@
-"""What ``cmaxent reproduce grid``, ``control``, ``agents`` and ``mepol`` do and print."""
+"""What ``cmaxent reproduce grid``, ``control``, ``agents``, ``mepol`` and ``explore-then-learn`` do and print."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -14,7 +15,10 @@ from rich.table import Table
 from constrained_maxent.cli.console import console, figures_table, number, print_paths, print_table
 from constrained_maxent.engine import EngineProgress
 from constrained_maxent.evaluation import Estimate, over_seeds
-from constrained_maxent.reproduction import AgentStudyName, Effort, MepolTaskName, agents, control
+from constrained_maxent.reproduction import AgentStudyName, Effort, MepolTaskName, WorldName, agents, control
+from constrained_maxent.reproduction.explore_then_learn import figures as learning_figures
+from constrained_maxent.reproduction.explore_then_learn import study as learning
+from constrained_maxent.reproduction.explore_then_learn.tasks import WORLDS
 from constrained_maxent.reproduction.grid.claims import Claim, claims, claims_table
 from constrained_maxent.reproduction.grid.figures import draw_study
 from constrained_maxent.reproduction.grid.run import StudyFiles, frank_wolfe_mixtures, run_study
@@ -226,6 +230,26 @@ def reproduce_mepol(
         _print_spreads(f"{name}, at the end: mean, least, most", ends)
         console.print(f"{time.perf_counter() - begun:.0f} s", highlight=False)
         print_paths(path, figure)
+
+
+def reproduce_explore_then_learn(
+    names: Iterable[WorldName], out: Path, *, seeds: int, workers: int, quiet: bool, **how: Any
+) -> None:
+    """Gather and learn in the environments of these names, all if there are none, write and print what came out."""
+    require_folder(out)
+    for name in dict.fromkeys(names) or WORLDS:
+        begun = time.perf_counter()
+        rows = learning.run_study(name, out / name, seeds=seeds, workers=workers, progress=_said(quiet=quiet), **how)
+        summaries = learning.summarize(rows)
+        path, _ = write_table(out / f"{name}.csv", rows)
+        summary, _ = write_table(out / f"{name}-summary.csv", learning.summary_table(summaries))
+        figure = learning_figures.draw(out / f"{name}.png", WORLDS[name], summaries)
+        table = figures_table(f"{name}, mean of {seeds} seeds with its 95 % interval", "", *summaries)
+        for figure_name in dict.fromkeys(entry for figures in summaries.values() for entry in figures):
+            table.add_row(figure_name, *(str(figures.get(figure_name, "")) for figures in summaries.values()))
+        print_table(table)
+        console.print(f"{time.perf_counter() - begun:.0f} s", highlight=False)
+        print_paths(path, summary, figure)
 
 
 def _said(*, quiet: bool) -> Callable[[str], None]:

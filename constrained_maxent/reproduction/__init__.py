@@ -34,5 +34,8 @@ AgentStudyName = Literal["grid", "grid-one-copy", "grid-others", "cartpole"]
 MepolTaskName = Literal["mountain-car", "four-rooms", "ant", "humanoid"]
 """Tasks of Mutti et al. (2021)."""
 
+WorldName = Literal["cartpole"]
+"""Where data are collected, and learnt from."""
+
 Effort = Literal["smoke", "paper"]
 """How much of a grid study is done: enough to see that it works, or as much as the paper has."""

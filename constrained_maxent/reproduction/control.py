@@ -17,7 +17,7 @@ from joblib import Parallel, delayed
 
 from constrained_maxent.agents import PGPSettings
 from constrained_maxent.agents.pytorch import threads_for
-from constrained_maxent.errors import InvalidRun, InvalidSetting
+from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.evaluation import Estimate, over_seeds
 from constrained_maxent.evaluation.state_measures import STATE_MEASURES, evaluate_states
 from constrained_maxent.occupancy import Weighting
@@ -29,8 +29,8 @@ from constrained_maxent.reporting import Curve, Panel, curves_figure
 from constrained_maxent.reporting.style import save_figure
 from constrained_maxent.reproduction import ControlStudyName
 from constrained_maxent.reproduction.measured_once import file_name
-from constrained_maxent.runs import RunEvaluation, RunFolder, TrainSettings, evaluate, load_config, resume, train
-from constrained_maxent.runs.environments import completed
+from constrained_maxent.reproduction.trained_once import trained_once
+from constrained_maxent.runs import RunEvaluation, RunFolder, TrainSettings, evaluate
 from constrained_maxent.tasks import PresetName
 
 EPISODES = 64
@@ -212,19 +212,9 @@ def _path(folder: Path, case: Case, seed: int) -> Path:
 
 
 def _train_and_evaluate(env_id: str, settings: TrainSettings, path: Path) -> tuple[float, RunEvaluation]:
-    folder = RunFolder(path)
     # Runs side by side: a thread pool in each would make them wait for each other.
     with threads_for(0):
-        can_go_on = folder.checkpoint_path.exists() and folder.config_path.exists()
-        if can_go_on and load_config(folder) != (env_id, completed(env_id, settings)):
-            raise InvalidRun(f"{folder.path} holds a run of other settings: remove it, or take another --out.")
-        if not folder.summary_path.exists():
-            result = resume(folder) if can_go_on else train(env_id, settings, folder, overwrite=True)
-            if result.interrupted:
-                raise KeyboardInterrupt
-        summary = folder.read_summary()
-        if summary.get("status") != "finished" or summary.get("seed") != settings.seed:
-            raise InvalidRun(f"{folder.path} holds another run, or one unfinished: remove it, or take another --out.")
+        folder, summary = trained_once(env_id, settings, path)
         return float(summary["seconds"]), evaluate(folder, n_episodes=EPISODES)
 
 
