@@ -245,7 +245,7 @@ def reproduce_explore_then_learn(
         summary, _ = write_table(out / f"{name}-summary.csv", learning.summary_table(summaries))
         figure = learning_figures.draw(out / f"{name}.png", WORLDS[name], summaries)
         table = figures_table(f"{name}, mean of {seeds} seeds with its 95 % interval", "", *summaries)
-        for figure_name in dict.fromkeys(entry for figures in summaries.values() for entry in figures):
+        for figure_name in learning.shown(WORLDS[name]):
             table.add_row(figure_name, *(str(figures.get(figure_name, "")) for figures in summaries.values()))
         print_table(table)
         console.print(f"{time.perf_counter() - begun:.0f} s", highlight=False)

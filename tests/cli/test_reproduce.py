@@ -160,3 +160,13 @@ def test_control(tmp_path, cmaxent, monkeypatch):
     assert "r_max" in out
     assert (tmp_path / "point-mass.csv").exists()
     assert (tmp_path / "point-mass.png").exists()
+
+
+@pytest.mark.parametrize("python", ["nowhere/python", sys.executable])
+def test_without_d3rlpy_its_environment_is_named(cmaxent, python):
+    code, _, err = cmaxent("reproduce", "explore-then-learn", "--python", python, "--out", "new")
+    assert code == 2
+    words = " ".join(err.split())
+    assert "is no Python with d3rlpy" in words
+    assert "d3rlpy-venv/bin/pip install d3rlpy==2.8.1" in words
+    assert not any(Path("new").glob("*/*"))

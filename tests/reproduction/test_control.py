@@ -12,7 +12,7 @@ from constrained_maxent.errors import InvalidRun, InvalidSetting
 from constrained_maxent.evaluation.state_measures import STATE_MEASURES
 from constrained_maxent.references import shipped
 from constrained_maxent.reporting import curves_figure
-from constrained_maxent.reproduction import control
+from constrained_maxent.reproduction import control, trained_once
 from constrained_maxent.reproduction.control import (
     STUDIES,
     Case,
@@ -107,7 +107,7 @@ def test_every_column_is_drawn(results, study, tmp_path, monkeypatch, n):
 
 
 def test_finished_runs_are_not_done_again(results, study, tmp_path, monkeypatch):
-    monkeypatch.setattr(control, "train", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(trained_once, "train", lambda *_, **__: 1 / 0)
     seen = []
     again = run_study(study, tmp_path, progress=seen.append)
     assert [result.seconds for result in again] == [result.seconds for result in results]
@@ -131,7 +131,7 @@ def test_an_interrupted_run_goes_on(study, tmp_path, monkeypatch):
     config["settings"] |= {"iterations": 2}
     folder.write_json(folder.config_path, config)
     folder.summary_path.unlink()
-    monkeypatch.setattr(control, "train", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(trained_once, "train", lambda *_, **__: 1 / 0)
     (result,) = run_study(first, tmp_path / "parts", seeds=1)
     assert result.evaluations[0].iteration == whole[0].evaluations[0].iteration == 2
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import warnings
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,10 @@ def learn(world: World, episodes: Episodes, folder: Path, *, python: Path, steps
 
 def measured_return(world: World, task: str, policy: Path) -> dict[str, float]:
     """Fresh episodes of a policy: the mean reward of a step, how episodes differ in it, and what it costs."""
-    act: Any = torch.jit.load(str(policy))  # type: ignore[no-untyped-call]
+    with warnings.catch_warnings():
+        # PyTorch has other plans, but TorchScript is what d3rlpy writes.
+        warnings.filterwarnings("ignore", "`torch.jit.load` is", DeprecationWarning)
+        act: Any = torch.jit.load(str(policy))  # type: ignore[no-untyped-call]
     rewards: list[FloatArray] = []
     costs: list[NDArray[Any]] = []
     env = gym.make_vec(world.env_id, num_envs=EPISODES, threads=1, **world.arguments)

@@ -21,7 +21,7 @@ from constrained_maxent.reproduction.explore_then_learn.learning import (
     require_d3rlpy,
 )
 from constrained_maxent.reproduction.explore_then_learn.models import model_errors, split
-from constrained_maxent.reproduction.explore_then_learn.tasks import WORLDS
+from constrained_maxent.reproduction.explore_then_learn.tasks import WORLDS, World
 from constrained_maxent.reproduction.measured_once import file_name, measured_once
 
 
@@ -174,3 +174,14 @@ def summary_table(summaries: Mapping[str, Mapping[str, Estimate]]) -> pl.DataFra
         for name, figure in figures.items()
     ]
     return pl.DataFrame(rows).with_columns(pl.selectors.float().round_sig_figs(6))
+
+
+def shown(world: World) -> list[str]:
+    """The figures that are worth a line of a table on a screen."""
+    of_tasks = [f"{task}, {what}" for task in world.tasks for what in ("return", "share of steps that cost")]
+    before = [
+        f"{when}, {what}"
+        for what in ("share of steps that cost", "mean cost")
+        for when in ("training before", "collecting")
+    ]
+    return [*before, *of_tasks, "model, error", "model, error within"]

@@ -56,8 +56,8 @@ def stay_aside(observations: FloatArray) -> FloatArray:
 
 
 def keep_turning(observations: FloatArray) -> FloatArray:
-    """The pole turns by 10 rad/s or more, one way: a pole that swings goes the other way half of the time."""
-    return np.clip(observations[..., 4] / 10.0, 0.0, 1.0)
+    """The pole turns by 10 rad/s or more, whichever way."""
+    return np.minimum(np.abs(observations[..., 4]) / 10.0, 1.0)
 
 
 WORLDS: Mapping[WorldName, World] = {
