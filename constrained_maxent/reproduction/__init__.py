@@ -34,7 +34,7 @@ AgentStudyName = Literal["grid", "grid-one-copy", "grid-others", "cartpole"]
 MepolTaskName = Literal["mountain-car", "four-rooms", "ant", "humanoid"]
 """Tasks of Mutti et al. (2021)."""
 
-WorldName = Literal["cartpole"]
+WorldName = Literal["cartpole", "half-cheetah"]
 """Where data are collected, and learnt from."""
 
 Effort = Literal["smoke", "paper"]

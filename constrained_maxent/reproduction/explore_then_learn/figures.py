@@ -24,16 +24,16 @@ _WIDTH = 0.8
 def draw(path: Path, world: World, summaries: Mapping[str, Mapping[str, Estimate]]) -> Path:
     """Means over seeds with their 95 % intervals. Returns the file."""
     tasks = list(world.tasks)
-    figure = blank_figure(10.5, 3.6)
-    returns, costs, errors = figure.subplots(1, 3)
-    _points(returns, summaries, {f"{task}, return": task for task in tasks})
+    figure = blank_figure(13.0, 3.8)
+    returns, costs, errors = figure.subplots(1, 3, width_ratios=[3, 5, 8])
+    _points(returns, summaries, {f"{task}, return": _broken(task) for task in tasks})
     returns.set_ylabel("return (1: the best there is)", fontsize=9)
     returns.set_ylim(bottom=0.0)
     names = {
         "training before, share of steps that cost": "training\nbefore",
         "collecting, share of steps that cost": "collecting",
     }
-    _points(costs, summaries, names | {f"{task}, share of steps that cost": task for task in tasks})
+    _points(costs, summaries, names | {f"{task}, share of steps that cost": _broken(task) for task in tasks})
     costs.set_ylabel("share of steps that cost", fontsize=9)
     costs.set_ylim(bottom=0.0)
     spans = {f"model, error {span(low, high)}": _short(low, high) for low, high in itertools.pairwise(EDGES)}
@@ -44,6 +44,11 @@ def draw(path: Path, world: World, summaries: Mapping[str, Mapping[str, Estimate
     handles, labels = returns.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=8)
     return save_figure(figure, path, dpi=110)
+
+
+def _broken(task: str) -> str:
+    """In two lines."""
+    return task.replace(" ", "\n", 1)
 
 
 def _short(low: float, high: float) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from constrained_maxent.envs.mujoco_model import folded
 from constrained_maxent.reproduction import WorldName
 from constrained_maxent.types import FloatArray
 
@@ -60,11 +62,36 @@ def keep_turning(observations: FloatArray) -> FloatArray:
     return np.minimum(np.abs(observations[..., 4]) / 10.0, 1.0)
 
 
+# Of the half cheetah: x, height and pitch of the torso, six joints, and the velocities of all.
+
+
+def walk_forward(observations: FloatArray) -> FloatArray:
+    """The torso moves at 0.6 m/s, three quarters of what is allowed; one that stands earns a tenth."""
+    return near(observations[..., 9] - 0.6, 0.6)
+
+
+def walk_backward(observations: FloatArray) -> FloatArray:
+    """The same backward."""
+    return near(observations[..., 9] + 0.6, 0.6)
+
+
+def rear_up(observations: FloatArray) -> FloatArray:
+    """The nose is up by 45°: the pitch is positive where it is down."""
+    return near(folded(observations[..., 2] + math.pi / 4.0), math.pi / 4.0)
+
+
 WORLDS: Mapping[WorldName, World] = {
     "cartpole": World(
         env_id="SafeCartpole-v0",
         explored_id="SafeCartpole-PGP-v0",
         arguments={"slider_limit": 1.5},
         tasks={"swing up": swing_up, "stay at 1 m": stay_aside, "keep turning": keep_turning},
+    ),
+    "half-cheetah": World(
+        env_id="SafeHalfCheetah-v0",
+        explored_id="SafeHalfCheetah-PGP-v0",
+        # As the stack has it: exploration is of places, too.
+        arguments={"costs": ["speed"], "exclude_current_positions_from_observation": False},
+        tasks={"walk forward": walk_forward, "walk backward": walk_backward, "rear up": rear_up},
     ),
 }
