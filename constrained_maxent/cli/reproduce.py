@@ -126,7 +126,7 @@ class ReproduceExploreThenLearn:
     """Seeds of each data set, from 0."""
     steps: int = 200_000
     """Of each data set."""
-    gradient_steps: int = 50_000
+    gradient_steps: int = 20_000
     """Of each task's policy."""
     iterations: int | None = None
     """Batches of each exploration. Default: those of the presets."""

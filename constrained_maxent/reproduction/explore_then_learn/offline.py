@@ -1,7 +1,7 @@
 """Learns tasks offline with d3rlpy, in a Python that has it: it needs neither this package nor Minari.
 
-``python offline.py DATA.hdf5 REWARDS.npz FOLDER --steps N --seed S`` writes ``FOLDER/<task>.pt``, a TorchScript module
-of observations for each task.
+``python offline.py DATA.hdf5 REWARDS.npz FOLDER --hidden H --steps N --seed S`` writes ``FOLDER/<task>.pt``, a
+TorchScript module of observations for each task.
 
 The data set is Minari's. ``REWARDS.npz`` has ``episodes``, the numbers of those to learn from, and for each task the
 rewards of all their steps, ``(n,)``.
@@ -14,6 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+ALPHA, LEARNING_RATE = 40.0, 1e-3
+"""d3rlpy's 2.5 is for data of those who know the task: of exploration it clones actions that have nothing to do with
+it. And its 3e-4 is for many more steps."""
 
 
 def transitions(path: Path, numbers: Any) -> dict[str, Any]:
@@ -34,13 +38,16 @@ def transitions(path: Path, numbers: Any) -> dict[str, Any]:
 
 
 def learn(data: dict[str, Any], rewards: Any, *, hidden: int, steps: int, seed: int) -> Any:
-    """TD3+BC as d3rlpy sets it up, but for the size of the networks."""
+    """TD3+BC as d3rlpy sets it up, but for the size of the networks, and what is a constant here."""
     import d3rlpy  # type: ignore[import-not-found]
 
     d3rlpy.seed(seed)
     size = d3rlpy.models.VectorEncoderFactory([hidden, hidden])
     mean, std = data["observations"].mean(axis=0), data["observations"].std(axis=0)
     algorithm = d3rlpy.algos.TD3PlusBCConfig(
+        alpha=ALPHA,
+        actor_learning_rate=LEARNING_RATE,
+        critic_learning_rate=LEARNING_RATE,
         observation_scaler=d3rlpy.preprocessing.StandardObservationScaler(mean=mean, std=std, eps=1e-3),
         actor_encoder_factory=size,
         critic_encoder_factory=size,
