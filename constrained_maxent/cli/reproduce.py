@@ -123,7 +123,7 @@ class ReproduceExploreThenLearn:
     """A Python with d3rlpy 2.8.1, which learns the tasks: it takes another Gymnasium, and so an environment of its
     own."""
     seeds: int = 5
-    """Seeds of each data set, from 0."""
+    """Seeds of each data set, from 1: how to learn was tried on 0."""
     steps: int = 200_000
     """Of each data set."""
     gradient_steps: int = 20_000

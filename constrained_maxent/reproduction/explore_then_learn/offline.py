@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 ALPHA, LEARNING_RATE = 40.0, 1e-3
-"""d3rlpy's 2.5 is for data of those who know the task: of exploration it clones actions that have nothing to do with
-it. And its 3e-4 is for many more steps."""
+"""Chosen on seed 0, which the study leaves out: with d3rlpy's 2.5 and 3e-4 swinging up had after 16,000 steps no more
+return than the data."""
 
 
 def transitions(path: Path, numbers: Any) -> dict[str, Any]:
