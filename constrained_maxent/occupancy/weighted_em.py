@@ -20,6 +20,8 @@ from constrained_maxent.types import FloatArray, IntArray
 
 Covariance = Literal["full", "diagonal", "tied", "low-rank"]
 
+_LEAST_SHARE = 1e-12
+"""Of a component's largest variance: what remains of it after changes of units."""
 _EMPTY = 1e-10
 """A component with a smaller share of the samples keeps its place and shape: nothing tells it where to go."""
 
@@ -182,21 +184,24 @@ def _maximized(
     n_features = means.shape[1]
     if covariance == "tied":
         pooled = np.einsum("k,kij->ij", np.where(alive, share, 0.0), scatter) / share[alive].sum()
-        covariances = np.tile(pooled + floor * np.eye(n_features), (len(share), 1, 1))
-    else:
-        if covariance == "diagonal":
-            scatter = scatter * np.eye(n_features)
-        elif covariance == "low-rank" and rank < n_features:
-            scatter = _of_factors(scatter, rank, floor)
-        covariances = np.where(alive[:, None, None], scatter + floor * np.eye(n_features), before.covariances)
+        scatter = np.tile(pooled, (len(share), 1, 1))
+    elif covariance == "diagonal":
+        scatter = scatter * np.eye(n_features)
+    elif covariance == "low-rank" and rank < n_features:
+        scatter = _of_factors(scatter, rank, floor)
+    # Far outliers spread a component so much that the floor would be lost in rounding, here or in other units.
+    least = np.maximum(floor, _LEAST_SHARE * np.diagonal(scatter, axis1=1, axis2=2).max(axis=1))[:, None, None]
+    covariances = scatter + least * np.eye(n_features)
+    if covariance != "tied":
+        covariances = np.where(alive[:, None, None], covariances, before.covariances)
     if periodic:
         means[:, periodic] = fold(means[:, periodic])
     try:
         return Gaussians(share / share.sum(), means, covariances)
     except InvalidData:
-        # Rounding, in the difference of two large numbers, took more than the floor: far outliers do that.
+        # Rounding, in the difference of two large numbers, took more than that.
         values, vectors = np.linalg.eigh(covariances)
-        mended = (vectors * np.maximum(values, floor)[:, None, :]) @ vectors.transpose(0, 2, 1)
+        mended = (vectors * np.maximum(values, least[:, 0])[:, None, :]) @ vectors.transpose(0, 2, 1)
         return Gaussians(share / share.sum(), means, (mended + mended.transpose(0, 2, 1)) / 2.0)
 
 

@@ -42,6 +42,7 @@ from constrained_maxent.tracker import find_tracker
 from constrained_maxent.wrappers import TrackOccupancy as ScalarTrackOccupancy
 from constrained_maxent.wrappers import constrain
 from constrained_maxent.wrappers.float_info import FloatInfo
+from constrained_maxent.wrappers.replies import explained
 from constrained_maxent.wrappers.vector import TrackOccupancy
 
 TRACKING = ("pairing", "episodes_per_batch", "steps_per_batch", "discount", "scale")
@@ -267,7 +268,12 @@ def wrap(bare: VectorEnv, settings: TrainSettings) -> VectorEnv:
     chosen = over_cells(bare, settings, source) if counted else {}
     bare.reset(seed=0)
     bare.action_space.seed(0)
-    steps = [bare.step(bare.action_space.sample()) for _ in range(_PROBED)]
+    steps = []
+    try:
+        for _ in range(_PROBED):
+            steps.append(bare.step(bare.action_space.sample()))
+    except Exception as error:
+        raise explained(error)  # noqa: B904  # it is the same one, or has it as its cause
     infos = steps[0][4]
     objective = _objective(settings.objective, of_cells=not counted)
     penalty = settings.chosen_penalty() or (AdaptiveLagrangian() if settings.beta is None else Quadratic(settings.beta))

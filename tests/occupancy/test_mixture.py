@@ -1,5 +1,6 @@
 """A mixture with mass and angles: densities against SciPy, distances against quadrature, samples against moments."""
 
+import itertools
 import math
 
 import gymnasium as gym
@@ -7,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
-from constrained_maxent.errors import InvalidData, InvalidSetting, NonFiniteValue
+from constrained_maxent.errors import InsufficientMemory, InvalidData, InvalidSetting, NonFiniteValue
 from constrained_maxent.occupancy import AdamGaussianMixture, GaussianMixture, Gaussians, Mixture, NearestNeighbors
+from constrained_maxent.occupancy.gaussians import images
 from constrained_maxent.types import Batch
 
 LINE = Gaussians(np.array([0.25, 0.75]), np.array([[-1.0], [2.0]]), np.array([[[0.5]], [[1.5]]]))
@@ -27,6 +29,22 @@ def test_angles_are_folded_and_wrapped():
     angles = np.array([[-3.0], [3.0], [3.0 + 2.0 * math.pi]])
     expected = sum(norm.pdf(angles[:, 0] + 2.0 * math.pi * j, 3.0, math.sqrt(1.2)) for j in range(-5, 6))
     np.testing.assert_allclose(mixture.density(angles), expected, rtol=1e-5)
+
+
+def test_images_are_all_turns_that_reach_into_the_circle():
+    rng = np.random.default_rng(0)
+    means, deviations = rng.uniform(-math.pi, math.pi, (4, 3)), rng.uniform(0.1, 2.0, (4, 3))
+    covariances = np.einsum("ki,ij->kij", deviations**2, np.eye(3))
+    component, shift = images(means, covariances, (0, 2))
+    expected = [
+        (k, 2.0 * math.pi * i, 0.0, 2.0 * math.pi * j)
+        for k, i, j in itertools.product(range(4), range(-3, 4), range(-3, 4))
+        if abs(means[k, 0] + 2.0 * math.pi * i) <= math.pi + 5.0 * deviations[k, 0]
+        and abs(means[k, 2] + 2.0 * math.pi * j) <= math.pi + 5.0 * deviations[k, 2]
+    ]
+    np.testing.assert_allclose(np.column_stack((component, shift)), expected)
+    with pytest.raises(InsufficientMemory, match="11 angles"):
+        images(np.zeros((1, 11)), 4.0 * np.eye(11)[None], range(11))
 
 
 def test_squared_distance_on_the_line_by_quadrature():

@@ -25,6 +25,7 @@ from constrained_maxent.occupancy import (
 )
 from constrained_maxent.occupancy.degeneracy import recurring
 from constrained_maxent.occupancy.samples import Frame
+from constrained_maxent.occupancy.weighted_em import weighted_em
 from constrained_maxent.references import Reference
 from constrained_maxent.types import Batch
 
@@ -203,3 +204,17 @@ class TestFrame:
         flag, rest = rng.integers(2, size=500), rng.normal(size=500)
         rows = np.stack((flag, rest, np.full(500, 3.0), np.where(rest > 0.5, rest, 1e-17 * rest)), axis=1)
         assert recurring(rows).tolist() == [True, False, True, True]
+
+
+def test_coordinates_that_go_together_as_far_outliers_do_keep_a_thickness_that_rounding_leaves() -> None:
+    # Of 12 coordinates 3 are free; 4 rows lie far along them. What remains across is 1e-12 of that, in any units.
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(300, 3)) @ rng.normal(size=(3, 12))
+    rows[:4] *= 1e5
+    start = Gaussians(np.full(2, 0.5), rows[[0, 50]], np.tile(np.eye(12), (2, 1, 1)))
+    fitted = weighted_em(rows, np.ones(300), start)
+    thickness = np.linalg.eigvalsh(fitted.covariances)
+    assert (thickness[:, 0] > 1e-13 * thickness[:, -1]).all()
+    scale = 10.0 ** rng.uniform(-8.0, 2.0, 12)
+    expected = fitted.log_density(rows[4:]) - np.log(scale).sum()
+    np.testing.assert_allclose(fitted.moved(np.zeros(12), scale).log_density(scale * rows[4:]), expected, rtol=1e-2)

@@ -10,7 +10,7 @@ import pytest
 
 from constrained_maxent import runs
 from constrained_maxent.agents import PGP, PGPSettings
-from constrained_maxent.errors import DuplicateName, InvalidSetting, RedundantObservation, UnsupportedSpace
+from constrained_maxent.errors import DuplicateName, InvalidData, InvalidSetting, RedundantObservation, UnsupportedSpace
 from constrained_maxent.functionals import Entropy, Functional, LinearCost
 from constrained_maxent.occupancy import GaussianMixture
 from constrained_maxent.penalties import AdaptiveLagrangian, AugmentedLagrangian
@@ -321,6 +321,21 @@ class TestMistakes:
     def test_arguments_that_it_does_not_take(self, env_id, kwargs, reason):
         with pytest.raises(InvalidSetting, match=f"{env_id} cannot be made with env-kwargs=.*{reason}"):
             tracker_of(env_id, env_kwargs=kwargs)
+
+    def test_a_reward_for_each_of_several_agents(self):
+        class Several(gym.Env):
+            observation_space, action_space = gym.spaces.Box(-1.0, 1.0, (2,)), gym.spaces.Discrete(2)
+
+            def reset(self, *, seed=None, options=None):
+                return np.zeros(2, np.float32), {}
+
+            def step(self, action):
+                return np.zeros(2, np.float32), (0.0, 1.0), False, False, {}
+
+        gym.register("Several-v0", entry_point=Several, max_episode_steps=5, disable_env_checker=True)
+        with pytest.raises(InvalidData, match="A reply of the environment is not what"):
+            tracker_of("Several-v0")
+        del gym.registry["Several-v0"]
 
     def test_discount_1_needs_a_last_step(self):
         with pytest.raises(InvalidSetting, match="--discount 1 needs"):

@@ -24,7 +24,6 @@ from constrained_maxent.reproduction.explore_then_learn.models import model_erro
 from constrained_maxent.reproduction.explore_then_learn.tasks import WORLDS, World
 from constrained_maxent.reproduction.measured_once import file_name, measured_once
 
-
 FIRST_SEED = 1
 """How to learn was tried on seed 0."""
 
