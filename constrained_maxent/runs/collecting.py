@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from constrained_maxent.adapters import minari
 from constrained_maxent.adapters.minari.data import reader_of
+from constrained_maxent.adapters.minari.store import PART_BYTES
 from constrained_maxent.adapters.stacks import layers_of
 from constrained_maxent.errors import InvalidData, InvalidRun, InvalidSetting
 from constrained_maxent.evaluation import RolloutEvaluation, UniformActions, evaluate_batch
@@ -35,7 +36,7 @@ from constrained_maxent.wrappers.vector import TrackOccupancy
 
 COPIES = 64
 """Of an environment that run in parallel, if nothing is said."""
-_PART_BYTES, _PART_SECONDS = 32_000_000, 30.0
+_PART_SECONDS = 30.0
 _MOST_VOID = 10
 
 
@@ -253,8 +254,8 @@ class _Gathering:
                 raise InvalidData("Nearly every episode of this policy ended in a physics error.")
             return
         self._waiting[number], self.lengths[number] = episode, len(episode)
-        self._bytes += sum(column.nbytes for column in episode.columns.values())
-        if self._bytes >= _PART_BYTES or time.monotonic() - self._written > _PART_SECONDS:
+        self._bytes += episode.nbytes
+        if self._bytes >= PART_BYTES or time.monotonic() - self._written > _PART_SECONDS:
             self._write()
 
     def _write(self) -> None:

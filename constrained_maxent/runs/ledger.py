@@ -8,6 +8,7 @@ import numpy as np
 
 from constrained_maxent.adapters import minari
 from constrained_maxent.adapters.minari.data import reader_of
+from constrained_maxent.adapters.minari.store import PART_BYTES
 from constrained_maxent.adapters.stacks import layers_of
 from constrained_maxent.errors import InvalidDataset
 from constrained_maxent.runs.environments import bare_spec
@@ -43,6 +44,7 @@ class Ledger:
         )
         self._since, self._void, self._next = since, 0, 0
         self._waiting: dict[int, minari.Episode] = {}
+        self._bytes = 0
         tracking.env = self._recording
         self._spaces = single_spaces(self._recording)
 
@@ -59,17 +61,24 @@ class Ledger:
         if self._since == 0:
             self._store.clear()
         self._store.begin()
+        self._store.end_under_way(self._first_free())
         self._store.keep(lambda episode: _until(episode, self._since))  # what came later will be done again
-        known = self._store.lengths()
-        self._next = max([self._store.n_numbered - 1, *known]) + 1
+        self._next = self._first_free()
         self._waiting = {self._next + i: episode for i, episode in enumerate(self._waiting.values())}
         self._next += len(self._waiting)
 
+    def _first_free(self) -> int:
+        return max([self._store.n_numbered - 1, *self._store.lengths()]) + 1
+
     def write(self) -> None:
-        """Write what is complete."""
-        if self._waiting:
-            self._store.write(self._waiting)
-        self._waiting = {}
+        """Write everything; before each checkpoint, so that what is learnt from is there."""
+        self._store.write(self._waiting, self._recording.under_way())
+        self._waiting, self._bytes = {}, 0
+
+    def write_if_much(self) -> None:
+        """Write everything if what is complete takes much memory."""
+        if self._bytes >= PART_BYTES:
+            self.write()
 
     def publish(self, *, until: int) -> None:
         """End the episodes under way, and make the data set of all."""
@@ -85,6 +94,7 @@ class Ledger:
             self._void += 1
             return
         self._waiting[self._next] = episode
+        self._bytes += episode.nbytes
         self._next += 1
 
 

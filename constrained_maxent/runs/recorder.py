@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -31,6 +31,7 @@ class Recorder:
         settings: how often to do what.
         problem: for exact evaluation; ``None`` where that is impossible.
         since: iteration that this run began, or went on, from.
+        before_checkpoint: what else has to be written before an agent is.
 
     Attributes:
         last: objective and constraint values of the last estimate, and of the last batch alone; its mass, and the mean
@@ -41,7 +42,14 @@ class Recorder:
     """
 
     def __init__(
-        self, folder: RunFolder, settings: TrainSettings, problem: ExactProblem | None, agent: PGP, *, since: int
+        self,
+        folder: RunFolder,
+        settings: TrainSettings,
+        problem: ExactProblem | None,
+        agent: PGP,
+        *,
+        since: int,
+        before_checkpoint: Callable[[], None] = lambda: None,
     ) -> None:
         # Imported late: TensorBoard would slow down all commands that train nothing.
         from torch.utils.tensorboard import SummaryWriter
@@ -57,6 +65,7 @@ class Recorder:
         self._metrics = csv.DictWriter(self._file, columns(agent), extrasaction="ignore", lineterminator="\n")
         if not folder.metrics_path.stat().st_size:
             self._metrics.writeheader()
+        self._before_checkpoint = before_checkpoint
         self._saved = time.monotonic()
         # Events past the checkpoint that a run continues from are to be forgotten.
         self._events = SummaryWriter(str(folder.path), purge_step=since + 1 if since else None)
@@ -120,6 +129,7 @@ class Recorder:
         with naming(self._folder.metrics_path):
             self._file.flush()
         self._events.flush()
+        self._before_checkpoint()
         agent.save(self._folder.checkpoint_path)
         self._saved = time.monotonic()
 

@@ -193,12 +193,13 @@ def _run(
                 if recorder is None:
                     begin()
                     folder.write_json(folder.config_path, {"env_id": env_id, "settings": settings.to_json()})
-                    recorder = Recorder(folder, settings, problem, learner, since=since)
+                    kept = {} if ledger is None else {"before_checkpoint": ledger.write}
+                    recorder = Recorder(folder, settings, problem, learner, since=since, **kept)
                     resources.enter_context(closing(recorder))
                     if ledger is not None:
                         ledger.begin()
                 if ledger is not None:
-                    ledger.write()  # before what a checkpoint says was learnt from it
+                    ledger.write_if_much()
                 recorder.record(learner, report)
                 finished = snapshot(learner)
             return not interrupts.asked

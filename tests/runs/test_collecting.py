@@ -103,7 +103,7 @@ def test_a_cartpole_comes_back_and_grows() -> None:
 def test_what_was_killed_goes_on(datasets: Path) -> None:
     script = (
         "import os, signal\nfrom constrained_maxent import runs\nfrom constrained_maxent.runs import collecting\n"
-        "collecting._PART_BYTES = 1\nwrite = collecting.minari.Store.write\ncount = []\n"
+        "collecting.PART_BYTES = 1\nwrite = collecting.minari.Store.write\ncount = []\n"
         "def killing(self, episodes):\n    write(self, episodes)\n    count.append(1)\n"
         "    if len(count) == 8: os.kill(os.getpid(), signal.SIGKILL)\n"
         "collecting.minari.Store.write = killing\n"

@@ -1,5 +1,6 @@
 """A training that records has every transition that it paid for, once, with the iteration that paid."""
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,9 @@ import numpy as np
 import pytest
 
 from constrained_maxent import runs
+from constrained_maxent.adapters import minari as minari_adapter
 from constrained_maxent.errors import InvalidDataset
+from constrained_maxent.runs import ledger
 from constrained_maxent.tracker import find_tracker
 
 minari = pytest.importorskip("minari")
@@ -32,7 +35,7 @@ def test_every_step_is_there_once_also_of_a_run_that_goes_on(tmp_path: Path) -> 
     first = runs.train("FrozenLake-PGP-v0", settings(2), folder).agent.timesteps
     before = list(minari.load_dataset("lake/paid-v0"))
     assert sum(map(len, before)) == transitions(first, before)
-    result = runs.resume(folder, iterations=3)
+    result = runs.resume(folder, iterations=3, extend=True)
     data = minari.load_dataset("lake/paid-v0")
     episodes = list(data)
     assert data.total_steps == sum(map(len, episodes)) == transitions(result.agent.timesteps, episodes)
@@ -51,6 +54,66 @@ def test_every_step_is_there_once_also_of_a_run_that_goes_on(tmp_path: Path) -> 
     assert about["iterations"] == 3
     assert about["problem"]["constraints"]
     assert about["versions"]["minari"]
+
+
+def test_what_was_under_way_at_the_last_checkpoint_of_a_killed_run_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches of 20 steps, of episodes that take more: each checkpoint is in the middle of some."""
+    stepped, step = [], minari_adapter.Recording.step
+
+    def counted(self: Any, actions: Any) -> Any:
+        stepped.append(int(self._active.sum()))
+        return step(self, actions)
+
+    monkeypatch.setattr(minari_adapter.Recording, "step", counted)
+    settings = runs.TrainSettings(
+        iterations=3, num_envs=2, steps_per_batch=20, record="pole/paid-v0", checkpoint_every=1, cost="terminated"
+    )
+    folder = runs.RunFolder(tmp_path / "run")
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger.Ledger, "publish", lambda self, until: None)  # as if it was killed after the last one
+        runs.train("CartPole-v1", settings, folder)
+    with pytest.raises(InvalidDataset, match="no data set"):
+        runs.evaluate_dataset("pole/paid-v0")
+    runs.resume(folder, iterations=5)
+    episodes = list(minari.load_dataset("pole/paid-v0"))
+    paid_by = np.concatenate([episode.infos["iteration"] for episode in episodes])
+    assert len(paid_by) == sum(stepped)
+    assert np.bincount(paid_by)[1:].sum() == sum(stepped)
+    assert set(paid_by) == {1, 2, 3, 4, 5}
+    assert all(episode.terminations[-1] or episode.truncations[-1] for episode in episodes)
+
+
+def test_a_kill_between_two_files_neither_loses_steps_nor_has_them_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def episode(first: int, n: int) -> minari_adapter.Episode:
+        columns = {"observations": np.arange(first, first + n + 1.0), "rewards": np.arange(first, first + float(n))}
+        return minari_adapter.Episode(None, columns)
+
+    def steps(store: minari_adapter.Store) -> list[float]:
+        store.end_under_way(10)
+        numbers = sorted(store.lengths())
+        return sorted(np.concatenate([found.columns["rewards"] for found in store.episodes(numbers)]).tolist())
+
+    for killed_at in (1, 2):
+        store = minari_adapter.Store(f"some/of{killed_at}-v0", {})
+        store.begin()
+        store.write({0: episode(0, 3)}, [episode(10, 2), episode(20, 1)])
+        write, written = store._write, []
+
+        def failing(*given: Any, at: int = killed_at, write: Any = write, written: Any = written) -> None:
+            if len(written) == at:
+                raise KeyboardInterrupt
+            written.append(given)
+            write(*given)
+
+        monkeypatch.setattr(store, "_write", failing)
+        with contextlib.suppress(KeyboardInterrupt):  # one of the two has ended, the other has gone on
+            store.write({1: episode(10, 4)}, [episode(20, 3)])
+        before, after = [0, 1, 2, 10, 11, 20], [0, 1, 2, 10, 11, 12, 13, 20, 21, 22]
+        assert steps(minari_adapter.Store(f"some/of{killed_at}-v0", {})) == (before if killed_at == 1 else after)
 
 
 def test_a_new_run_does_not_record_into_anothers(tmp_path: Path) -> None:

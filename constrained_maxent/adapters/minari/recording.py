@@ -40,6 +40,11 @@ class Episode(NamedTuple):
     def __len__(self) -> int:
         return len(self.columns["rewards"])
 
+    @property
+    def nbytes(self) -> int:
+        """Of all columns."""
+        return sum(column.nbytes for column in self.columns.values())
+
 
 class Recording(gym.vector.VectorWrapper):
     """Hands over each episode as it ends, in any autoreset mode; what it wraps and whoever is above notice nothing.
@@ -143,6 +148,13 @@ class Recording(gym.vector.VectorWrapper):
                 self._finish(i, {name: column[i] for name, column in self._before.items()}, terminated=False)
             self._active[i] = False
 
+    def under_way(self) -> list[Episode]:
+        """What there is of the episodes that have not ended, as if they were cut here; they go on."""
+        return [
+            self._episode(i, {name: column[i] for name, column in self._before.items()}, terminated=False)
+            for i in np.flatnonzero(self._active & (self._time > 0)).tolist()
+        ]
+
     # What a call is about.
 
     def _begin(self, mask: NDArray[np.bool_]) -> None:
@@ -226,8 +238,12 @@ class Recording(gym.vector.VectorWrapper):
         self._fragments[i] = []
 
     def _finish(self, i: int, last: Columns, *, terminated: bool) -> None:
-        parts = [*self._fragments[i], self._of(i)]
+        episode = self._episode(i, last, terminated=terminated)
         self._fragments[i] = []
+        self._sink(i, episode)
+
+    def _episode(self, i: int, last: Columns, *, terminated: bool) -> Episode:
+        parts = [*self._fragments[i], self._of(i)]
         columns = {name: np.concatenate([part[name] for part in parts]) for name in self._block}
         for name, value in last.items():
             columns[name] = np.concatenate([columns[name], np.asarray(value, columns[name].dtype)[None]])
@@ -237,7 +253,7 @@ class Recording(gym.vector.VectorWrapper):
         ends = np.zeros((2, len(columns["rewards"])), dtype=bool)
         ends[0 if terminated else 1, -1] = True
         columns |= {"terminations": ends[0], "truncations": ends[1]}
-        self._sink(i, Episode(self._seeds[i], columns))
+        return Episode(self._seeds[i], columns)
 
 
 def flat(space: gym.Space[Any], value: Any, name: str) -> Iterator[tuple[str, NDArray[Any]]]:

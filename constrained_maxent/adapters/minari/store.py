@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from constrained_maxent.errors import InvalidDataset, InvalidSetting, Unsupporte
 
 OURS = "constrained_maxent"
 """Key of the metadata under which everything of this package stands."""
+PART_BYTES = 32_000_000
+"""What is kept in memory before it is written as a part."""
 
 
 def require_minari() -> None:
@@ -90,6 +93,7 @@ class Store:
         self.parts_folder = self.folder / ".collecting"
         self._plan = self.parts_folder / "source.json"
         self._new, self._old = self.parts_folder / "data", self.parts_folder / "old"
+        self._generation = 0  # of what is under way
         if not self.data.exists() and self._old.exists():  # killed between two renames
             (self._new if self._new.exists() else self._old).rename(self.data)
         for found, where in ((self._published(), self.data), (self._begun(), self.parts_folder)):
@@ -149,11 +153,41 @@ class Store:
 
     # Parts.
 
-    def write(self, episodes: Mapping[int, Episode]) -> None:
-        """Write episodes by their numbers as one part."""
-        about = [[number, episode.seed, len(episode)] for number, episode in episodes.items()]
-        arrays = {f"{n}/{name}": _plain(column) for n, e in episodes.items() for name, column in e.columns.items()}
-        path = self.parts_folder / f"part-{min(episodes):09d}-{max(episodes):09d}.npz"
+    def write(self, episodes: Mapping[int, Episode], under_way: Sequence[Episode] = ()) -> None:
+        """Write episodes by their numbers as one part, and what there is of those that have not ended.
+
+        The latter take the place of what was written of such before. Killed in between, the part that is not there, or
+        is, says which of them count: nothing is lost, and nothing there twice.
+        """
+        before = self._under_way
+        if episodes:
+            self._generation += 1
+        if under_way:
+            self._write(dict(enumerate(under_way)), self._under_way)
+        if episodes:
+            self._write(episodes, self.parts_folder / f"part-{min(episodes):09d}-{max(episodes):09d}.npz")
+            before.unlink(missing_ok=True)
+
+    def end_under_way(self, number: int) -> None:
+        """Make a part of what there is of episodes that had not ended, from that number on: nobody will go on."""
+        self._generation = max((_about(path)["generation"] for path in self._parts()), default=0)
+        if self._under_way.exists():
+            self.write({number + i: episode for i, episode in _episodes(self._under_way).items()})
+        for path in self.parts_folder.glob("under-way-*.npz"):
+            path.unlink()
+
+    @property
+    def _under_way(self) -> Path:
+        return self.parts_folder / f"under-way-{self._generation}.npz"
+
+    def _write(self, episodes: Mapping[int, Episode], path: Path) -> None:
+        first = next(iter(episodes.values()))
+        about = {
+            "episodes": [[number, episode.seed, len(episode)] for number, episode in episodes.items()],
+            "generation": self._generation,
+            "longer": [name for name, column in first.columns.items() if len(column) > len(first)],
+        }
+        arrays = {name: _plain(np.concatenate([e.columns[name] for e in episodes.values()])) for name in first.columns}
         with replacing(path) as temporary, temporary.open("wb") as file:
             text = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
             np.savez(file, allow_pickle=False, **{"about": text, **arrays})
@@ -163,41 +197,29 @@ class Store:
 
     def lengths(self) -> dict[int, int]:
         """Steps of the episodes that parts hold, by number, but for those that were published before."""
-        found: dict[int, int] = {}
         begin = self.n_numbered
-        for path in self._parts():
-            with np.load(path, allow_pickle=False) as part:
-                about = json.loads(part["about"].tobytes())
-            found |= {number: length for number, _, length in about if number >= begin}
-        return found
+        found = [(number, length) for path in self._parts() for number, _, length in _about(path)["episodes"]]
+        return {number: length for number, length in found if number >= begin}
 
     def episodes(self, numbers: Sequence[int]) -> Iterator[Episode]:
-        """The episodes of these numbers, in their order, each read as it is asked for."""
-        places: dict[int, tuple[Path, int | None]] = {}
-        for path in self._parts():
-            with np.load(path, allow_pickle=False) as part:
-                places |= {number: (path, seed) for number, seed, _ in json.loads(part["about"].tobytes())}
-        opened: dict[Path, Any] = {}
-        try:
-            for number in numbers:
-                path, seed = places[number]
-                if path not in opened:
-                    opened[path] = np.load(path, allow_pickle=False)
-                part, start = opened[path], f"{number}/"
-                yield Episode(seed, {n.removeprefix(start): part[n] for n in part.files if n.startswith(start)})
-        finally:
-            for part in opened.values():
-                part.close()
+        """The episodes of these numbers, in their order; a few parts are in memory at a time."""
+        places = {number: path for path in self._parts() for number, _, _ in _about(path)["episodes"]}
+        read = lru_cache(maxsize=4)(_episodes)
+        for number in numbers:
+            yield read(places[number])[number]
 
     def keep(self, kept: Callable[[Episode], Episode | None]) -> None:
         """Put in the place of each episode in the parts what is kept of it."""
         for path in self._parts():
-            with np.load(path, allow_pickle=False) as part:
-                numbers = [number for number, _, _ in json.loads(part["about"].tobytes())]
-            found = {number: kept(episode) for number, episode in zip(numbers, self.episodes(numbers), strict=True)}
-            path.unlink()
-            if rest := {number: episode for number, episode in found.items() if episode is not None}:
-                self.write(rest)
+            episodes = _episodes(path)
+            found = {number: kept(episode) for number, episode in episodes.items()}
+            if all(found[number] is episode for number, episode in episodes.items()):
+                continue
+            rest = {number: episode for number, episode in found.items() if episode is not None}
+            if rest:
+                self.write(rest)  # first: a kill loses nothing, and what is then there twice is cut again
+            if not rest or (min(rest), max(rest)) != (min(episodes), max(episodes)):
+                path.unlink()
 
     # The data set.
 
@@ -284,6 +306,25 @@ def storable(space: gym.Space[Any]) -> gym.Space[Any]:
     if not is_text:
         raise UnsupportedSpace(f"Minari cannot store elements of {space}: leave them out by a wrapper.")
     return spaces.Text(max_length=4096, charset="".join(map(chr, range(32, 127))))
+
+
+def _about(part: Path) -> Any:
+    with np.load(part, allow_pickle=False) as file:
+        return json.loads(file["about"].tobytes())
+
+
+def _episodes(part: Path) -> dict[int, Episode]:
+    """All that a part holds, by number."""
+    about = _about(part)
+    with np.load(part, allow_pickle=False) as file:
+        columns = {name: file[name] for name in file.files if name != "about"}
+    found, begin = {}, 0
+    for i, (number, seed, length) in enumerate(about["episodes"]):
+        begins = {name: begin + i * (name in about["longer"]) for name in columns}
+        ends = {name: begins[name] + length + (name in about["longer"]) for name in columns}
+        found[number] = Episode(seed, {name: column[begins[name] : ends[name]] for name, column in columns.items()})
+        begin += length
+    return found
 
 
 def _plain(column: Any) -> Any:
