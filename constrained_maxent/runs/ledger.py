@@ -56,6 +56,16 @@ class Ledger:
                 f"There is a data set {store.name!r} already: take another name or version, or delete it."
             )
 
+    @classmethod
+    def finish(cls, env_id: str, settings: TrainSettings, env: Environment, *, until: int) -> str:
+        """Make the data set of a run that was killed as it made it. Returns words that say so, or nothing."""
+        if settings.record is None or not _store(env_id, settings).lengths():
+            return ""
+        ledger = cls(env_id, settings, env, since=until)
+        ledger.begin()
+        ledger.publish(until=until)
+        return f", and its data set {settings.record!r} is made now"
+
     def begin(self) -> None:
         """Make the folder; what a run of the same kind left, which was killed, goes if this one starts anew."""
         if self._since == 0:

@@ -120,8 +120,9 @@ def _resume(folder: RunFolder, lock: Lock, iterations: int | None, extend: bool,
     try:
         agent = load_agent(folder, env)
         if agent.iteration >= _iterations(settings):
+            made = Ledger.finish(env_id, settings, env, until=agent.iteration)
             raise InvalidRun(
-                f"{folder.path} has done {agent.iteration} iterations already: give --iterations a larger number."
+                f"{folder.path} has done {agent.iteration} iterations already{made}: give --iterations a larger number."
             )
         folder.require_metrics(columns(agent))
     except BaseException:
@@ -216,8 +217,6 @@ def _run(
                 raise
         assert recorder is not None, "there is at least one iteration to do"
         recorder.checkpoint(agent)
-        if ledger is not None:
-            ledger.publish(until=agent.iteration)
     lock.check()
     if recorder.contradiction is not None:
         problem, no_exact = None, recorder.contradiction
@@ -245,6 +244,8 @@ def _run(
         "settings": settings.to_json(),
     }
     folder.write_json(folder.summary_path, summary)
+    if ledger is not None:
+        ledger.publish(until=agent.iteration)  # last: of many short episodes it takes minutes
     # Last: whatever happens to the convex solver, the run has its summary.
     certificate, no_certificate = _certify(problem, agent)
     if no_exact is not None and agent.is_tabular:

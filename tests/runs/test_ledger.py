@@ -9,7 +9,7 @@ import pytest
 
 from constrained_maxent import runs
 from constrained_maxent.adapters import minari as minari_adapter
-from constrained_maxent.errors import InvalidDataset
+from constrained_maxent.errors import InvalidDataset, InvalidRun
 from constrained_maxent.runs import ledger
 from constrained_maxent.tracker import find_tracker
 
@@ -76,7 +76,11 @@ def test_what_was_under_way_at_the_last_checkpoint_of_a_killed_run_is_there(
         runs.train("CartPole-v1", settings, folder)
     with pytest.raises(InvalidDataset, match="no data set"):
         runs.evaluate_dataset("pole/paid-v0")
-    runs.resume(folder, iterations=5)
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger.Ledger, "publish", lambda self, until: None)
+        runs.resume(folder, iterations=5)
+    with pytest.raises(InvalidRun, match="5 iterations already, and its data set 'pole/paid-v0' is made now"):
+        runs.resume(folder)
     episodes = list(minari.load_dataset("pole/paid-v0"))
     paid_by = np.concatenate([episode.infos["iteration"] for episode in episodes])
     assert len(paid_by) == sum(stepped)
