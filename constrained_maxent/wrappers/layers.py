@@ -190,8 +190,9 @@ class Tracking:
 
     @property
     def _needs_rows(self) -> bool:
-        """Whether anybody asks for the observation as numbers: λ̂ itself, a functional, or log π."""
-        return self._reader is None or self._sees_places or self.tracker.knows_log_prob
+        """Whether anybody asks for the observation as numbers: λ̂ itself, a functional, or log π where λ̂ takes it."""
+        tracker = self.tracker
+        return self._reader is None or self._sees_places or (tracker.knows_log_prob and tracker.takes_log_prob)
 
     def _kept(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Rows of observations as they are stored until the batch ends."""

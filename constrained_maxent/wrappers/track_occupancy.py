@@ -205,7 +205,7 @@ class TrackOccupancy(Tracking, ScalarLayer):
         if row is None:
             row = self._checked_row(self._observation) if self._needs_rows else NOT_NEEDED
         log_probs = None
-        if tracker.knows_log_prob:
+        if tracker.knows_log_prob and self._needs_rows:
             log_probs = tracker.log_probs(np.asarray(row)[None], np.asarray(action_row)[None])
         self._require_log_prob_throughout(log_probs is not None, is_first=not self._observations)
         if not isinstance(action_row, int):

@@ -35,7 +35,7 @@ def test_off(capsys):
 
 def test_learn_draws_only_when_asked(capsys):
     env = gym.make("FrozenLake-PGP-v0")
-    PGP(env).learn(iterations=1)
+    PGP(env).learn(iterations=1, planned=3)
     assert capsys.readouterr().out == ""
     PGP(env).learn(iterations=2, progress_bar=True)
     shown = capsys.readouterr().out

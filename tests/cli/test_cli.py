@@ -325,7 +325,7 @@ class TestPlot:
 class TestResume:
     def test_to_more_iterations(self, train, cmaxent):
         train(GRID, "--out", "here")
-        code, out, err = cmaxent("train", "--resume", "here", "--iterations", 6, "--quiet")
+        code, out, err = cmaxent("train", "--resume", "here", "--iterations", 6, "--quiet", "--extend")
         assert (code, err) == (0, "")
         assert "6 iterations, finished" in out
         assert RunFolder("here").read_metrics()["iteration"].tolist() == [1, 2, 3, 4, 5, 6]

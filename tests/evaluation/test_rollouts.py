@@ -9,7 +9,15 @@ import torch
 
 from constrained_maxent.agents import PGP
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.evaluation import Coverage, Estimate, Grid, StateMeasures, evaluate_rollouts, exact_problem
+from constrained_maxent.evaluation import (
+    Coverage,
+    Estimate,
+    Grid,
+    StateMeasures,
+    UniformActions,
+    evaluate_rollouts,
+    exact_problem,
+)
 from constrained_maxent.functionals import Entropy, L2Distance, LinearCost
 from constrained_maxent.occupancy import Counts, GaussianMixture, NearestNeighbors
 from constrained_maxent.penalties import Lagrangian, Quadratic
@@ -344,6 +352,39 @@ class TestAnyAgent:
     def test_what_cannot_act(self, lake):
         with pytest.raises(InvalidSetting, match="predict"):
             evaluate_rollouts(lake(desc=["SG"], horizon=2), object(), n_episodes=1, seed=0)
+
+
+class Compass(gym.Env):
+    """Where it looks is counted; what it sees beside that nobody asks for."""
+
+    observation_space = gym.spaces.Dict(direction=gym.spaces.Discrete(4), view=gym.spaces.Box(0, 255, (4,), np.uint8))
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.direction = 0
+        return self.seen(), {}
+
+    def step(self, action):
+        self.direction = (self.direction + 2 * int(action) - 1) % 4
+        return self.seen(), 0.0, False, False, {}
+
+    def seen(self):
+        return {"direction": self.direction, "view": np.full(4, self.direction, np.uint8)}
+
+
+@pytest.mark.parametrize("is_vector", [False, True])
+def test_an_agent_that_knows_its_probabilities_where_a_part_of_the_observation_is_counted(is_vector):
+    def one():
+        return gym.wrappers.TimeLimit(Compass(), 4)
+
+    bare = gym.vector.SyncVectorEnv([one] * 2) if is_vector else one()
+    env = constrain(bare, Entropy(over="state"), state=("direction",), episodes_per_batch=2, discount=1.0)
+    found = evaluate_rollouts(env, UniformActions(env, seed=0), n_episodes=400, seed=0)
+    # By hand: of the four times two are at an even and two at an odd direction; at time 2 it is 0 or 2, each half of
+    # the time, at 1 and 3 it is 1 or 3, each half.
+    shares = np.array([(1.0 + 0.5) / 4, 0.25, 0.5 / 4, 0.25])
+    assert found.objective.mean == pytest.approx(-(shares * np.log(shares)).sum(), abs=0.05)
 
 
 def test_what_training_measures_is_not_counted_afterwards():

@@ -122,6 +122,7 @@ def test_runs_of_other_settings_are_refused(results, study, tmp_path):
         run_study(study, tmp_path, iterations=3)
 
 
+@pytest.mark.filterwarnings("ignore:The run goes on past its planned end")
 def test_an_interrupted_run_goes_on(study, tmp_path, monkeypatch):
     whole = run_study(study, tmp_path / "whole", seeds=1)
     first = replace(study, cases=study.cases[:1], seeds=1)

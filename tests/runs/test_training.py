@@ -173,6 +173,7 @@ def test_a_cost_that_is_not_known_exactly(run):
     assert 0.0 < result.summary["estimate"]["constraints"]["cost"] <= 1 / 3
 
 
+@pytest.mark.filterwarnings("ignore:The run goes on past its planned end")
 class TestGoingOn:
     @pytest.mark.parametrize(
         ("env_id", "settings"),
@@ -279,6 +280,7 @@ class TestGoingOn:
         assert folder.read_metrics()["iteration"].tolist() == list(range(1, 13))
 
 
+@pytest.mark.filterwarnings("ignore:The run goes on past its planned end")
 class TestNothingToGoOnFrom:
     def test_no_folder(self, tmp_path):
         with pytest.raises(InvalidRun, match=r"nowhere is not a run folder: config\.json is missing"):

@@ -192,7 +192,7 @@ class TrackOccupancy(Tracking, VectorLayer):
         observed = self._observed(actions, observations, finals, rewards, infos, active=active, done=done)
         states, needs_rows = self._states, self._needs_rows
         before = self.latest_rows() if needs_rows else np.empty((self.num_envs, 0))
-        log_probs = tracker.log_probs(before, action_rows)
+        log_probs = tracker.log_probs(before, action_rows) if needs_rows else None
         is_first = recorder.n_steps == 0 and self._first_half is None
         self._require_log_prob_throughout(log_probs is not None, is_first=is_first)
         parts = tracker.live_parts(before, action_rows, observed, states, log_probs)
