@@ -42,21 +42,22 @@ class Evaluate:
     dataset: str | None = None
     """Instead of runs: a Minari data set, whose episodes are measured as they are."""
     env_id: str | None = None
-    """With --dataset: the environment that it is of; needed where cmaxent has not made it."""
+    """With --dataset: the environment that it is of, where it does not say so, or is to be measured as another."""
     state: tuple[str, ...] | None = None
-    """With --env-id: what λ̂ is over, as in cmaxent train."""
+    """With --dataset: what λ̂ is over, as in cmaxent train."""
     cells: tuple[int, ...] | None = None
-    """With --env-id: of a state that is a cell, as in cmaxent train."""
+    """With --dataset: of a state that is a cell, as in cmaxent train."""
     cost: str | None = None
-    """With --env-id: key of infos that carries the cost."""
+    """With --dataset: key of infos that carries the cost."""
     limit: float | None = None
-    """With --env-id: what the cost is held against."""
+    """With --dataset: what the cost is held against."""
     env_kwargs: str = "{}"
-    """With --env-id: arguments of the environment, as a JSON object."""
+    """With --dataset: arguments of the environment, as a JSON object."""
     episodes: int | None = None
-    """Fresh episodes to roll out; 20 if not given, or 100 where observations are finite."""
+    """Fresh episodes to roll out; 20 if not given, or 100 where observations are finite. With --dataset: the first so
+    many only."""
     seed: int = 1_000_000
-    """Seed of the rollouts."""
+    """Seed of the rollouts, and of intervals."""
 
     def run(self, given: frozenset[str]) -> int:
         if self.dataset is not None:
@@ -82,12 +83,10 @@ class Evaluate:
         if self.run_folders:
             raise InvalidSetting("Runs or --dataset: give one of them.")
         settings = None
-        if self.env_id is not None:
+        if {"state", "cells", "cost", "limit", "env-kwargs"} & given:
             settings = runs.TrainSettings(
                 state=self.state, cells=self.cells, cost=self.cost, limit=self.limit, env_kwargs=self.env_kwargs
             )
-        elif lonely := sorted({"state", "cells", "cost", "limit", "env-kwargs"} & given):
-            raise InvalidSetting(f"{', '.join(f'--{option}' for option in lonely)}: only with --env-id.")
         found = runs.evaluate_dataset(name, self.env_id, settings, n_episodes=self.episodes, seed=self.seed)
         table = figures_table(name, "", f"{found.n_episodes} episodes")
         for label, estimate in found.figures().items():

@@ -168,7 +168,9 @@ class _Gathering:
         published = int(store.metadata()["total_steps"]) if store.is_published else 0
         self._still = max(steps - published, 0)
         self.lengths: dict[int, int] = store.lengths()
-        self.void = 0
+        self._taken = sum(self.lengths.values())
+        self._end, self._before_end = self.n_known, 0  # of the episodes without a gap, and their steps
+        self.void = int(store.metadata()[minari.OURS].get("void", 0)) if store.is_published else 0
         self._used: set[int] = set()
         self._next = self.n_known
         for number in range(self._next):
@@ -189,13 +191,12 @@ class _Gathering:
         return [number for number in range(self.n_known, end) if self.lengths[number]]
 
     def _count(self) -> int | None:
-        total, number = 0, self.n_known
-        while total < self._still:
-            if number not in self.lengths:
+        while self._before_end < self._still:
+            if self._end not in self.lengths:
                 return None
-            total += self.lengths[number]
-            number += 1
-        return number
+            self._before_end += self.lengths[self._end]
+            self._end += 1
+        return self._end
 
     def run(self, agent: Predictor, progress_bar: bool) -> None:
         env, n = self._env, self._env.num_envs
@@ -211,7 +212,7 @@ class _Gathering:
                 done = terminated | truncated
                 if done.any():
                     observations, _ = env.reset(seed=self._assign(done), options={"reset_mask": done})
-                    bar.update(task, completed=min(sum(self.lengths.values()), self._still))
+                    bar.update(task, completed=min(self._taken, self._still))
                 elif self._horizon is None and env.time.max() > 10 * self._steps + 100_000:
                     raise InvalidSetting(
                         f"An episode has not ended after {env.time.max()} steps, and whole ones are collected: give "
@@ -227,18 +228,19 @@ class _Gathering:
                 int(self._env.time[k]) for k, number in enumerate(self._running) if number is not None and k != i
             )
             self._running[i] = None
-            if sum(self.lengths.values()) + under_way < self._still:
+            if self._taken + under_way < self._still:
                 while self._next in self.lengths:
                     self._seed_of(self._next)
                     self._next += 1
                 self._running[i], self._next = self._next, self._next + 1
-            seeds[i] = self._seed_of(self._running[i]) if self._running[i] is not None else derived_seed(self._seed, i)
+            running = self._running[i]
+            seeds[i] = derived_seed(self._seed, i) if running is None else self._seed_of(running)
         return seeds
 
-    def _seed_of(self, number: int | None) -> int:
+    def _seed_of(self, number: int) -> int:
         """In 32 bits the seeds of many episodes would meet now and then: no two are the same here."""
         attempt = 0
-        while (found := derived_seed(self._seed, int(number or 0), attempt, COLLECTION)) in self._used:
+        while (found := derived_seed(self._seed, number, attempt, COLLECTION)) in self._used:
             attempt += 1
         self._used.add(found)
         return found
@@ -254,6 +256,7 @@ class _Gathering:
                 raise InvalidData("Nearly every episode of this policy ended in a physics error.")
             return
         self._waiting[number], self.lengths[number] = episode, len(episode)
+        self._taken += len(episode)
         self._bytes += episode.nbytes
         if self._bytes >= PART_BYTES or time.monotonic() - self._written > _PART_SECONDS:
             self._write()

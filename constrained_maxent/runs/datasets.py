@@ -68,5 +68,5 @@ def _named_by(data: Any, settings: TrainSettings) -> tuple[str, TrainSettings]:
     kwargs = {name: value for name, value in spec.kwargs.items() if name != "render_mode"}
     registered = gym.registry.get(spec.id)
     if registered is None or registered.max_episode_steps != spec.max_episode_steps:
-        kwargs["max_episode_steps"] = spec.max_episode_steps
+        kwargs["max_episode_steps"] = -1 if spec.max_episode_steps is None else spec.max_episode_steps
     return spec.id, replace(settings, env_kwargs=json.dumps(kwargs | settings.environment_kwargs()))

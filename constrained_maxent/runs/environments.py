@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from inspect import signature
 from typing import Any
 
 import gymnasium as gym
@@ -38,6 +39,7 @@ from constrained_maxent.runs.settings import TrainSettings, json_object
 from constrained_maxent.runs.states import VectorEnv, given_state, is_counted, over_cells, over_density
 from constrained_maxent.spaces import Environment
 from constrained_maxent.tasks import PRESETS
+from constrained_maxent.tasks.stacks import make_stack
 from constrained_maxent.tracker import find_tracker
 from constrained_maxent.wrappers import TrackOccupancy as ScalarTrackOccupancy
 from constrained_maxent.wrappers import constrain
@@ -208,15 +210,22 @@ def _bare_copy(env_id: str, kwargs: Mapping[str, Any]) -> gym.Env[Any, Any]:
 
 
 def bare_spec(env_id: str, settings: TrainSettings) -> EnvSpec | None:
-    """The spec of the scalar environment below a run's stack, by which Gymnasium makes it again."""
-    kwargs = settings.environment_kwargs()
-    for name in _OF_VECTORS:
-        kwargs.pop(name, None)
+    """The spec of the scalar environment below a run's stack, by which Gymnasium makes it again, or ``None``."""
+    kwargs = {name: value for name, value in settings.environment_kwargs().items() if name not in _OF_VECTORS}
     if "-PGP-" not in (spec := find_spec(env_id)).id:
-        return None if spec.entry_point is None else replace(spec, kwargs={**spec.kwargs, **kwargs})
+        limit = kwargs.pop("max_episode_steps", spec.max_episode_steps)
+        made = replace(spec, kwargs={**spec.kwargs, **kwargs}, max_episode_steps=None if limit == -1 else limit)
+        return None if spec.entry_point is None else made
     with closing(_bare_copy(env_id, kwargs)) as bare:
-        own = gym.spec(f"{type(bare.unwrapped).__name__}-v0")
-    return replace(own, kwargs={**own.kwargs, **kwargs})
+        own, spaces = gym.spec(f"{type(bare.unwrapped).__name__}-v0"), (bare.observation_space, bare.action_space)
+    kwargs = {name: value for name, value in kwargs.items() if name not in signature(make_stack).parameters}
+    # The stacks of walkers see the place, too.
+    for more in ({}, {"exclude_current_positions_from_observation": False}):
+        made = replace(own, kwargs={**own.kwargs, **more, **kwargs})
+        with suppress(TypeError), closing(gym.make(made)) as again:
+            if (again.observation_space, again.action_space) == spaces:
+                return made
+    return None
 
 
 def make_scalar(env_id: str, kwargs: Mapping[str, Any], *, cost: str | None = None) -> gym.Env[Any, Any]:

@@ -42,24 +42,20 @@ class Ledger:
             reader=reader_of(tracking),
             stamp=lambda: {"iteration": tracker.iteration + 1},
         )
+        if since == 0 and self._store.is_published:
+            raise InvalidDataset(
+                f"There is a data set {self._store.name!r} already: take another name or version, or delete it."
+            )
         self._since, self._void, self._next = since, 0, 0
         self._waiting: dict[int, minari.Episode] = {}
         self._bytes = 0
         tracking.env = self._recording
         self._spaces = single_spaces(self._recording)
 
-    @staticmethod
-    def check(env_id: str, settings: TrainSettings, *, is_new: bool) -> None:
-        """Raise ``InvalidDataset`` where a run that is new would record into what is there."""
-        if settings.record is not None and (store := _store(env_id, settings)).is_published and is_new:
-            raise InvalidDataset(
-                f"There is a data set {store.name!r} already: take another name or version, or delete it."
-            )
-
     @classmethod
     def finish(cls, env_id: str, settings: TrainSettings, env: Environment, *, until: int) -> str:
         """Make the data set of a run that was killed as it made it. Returns words that say so, or nothing."""
-        if settings.record is None or not _store(env_id, settings).lengths():
+        if settings.record is None or not _store(env_id, settings).has_parts:
             return ""
         ledger = cls(env_id, settings, env, since=until)
         ledger.begin()

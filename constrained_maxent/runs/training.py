@@ -78,7 +78,6 @@ def train(
     settings = completed(env_id, settings)
     with folder.held() as lock:
         folder.create(overwrite=overwrite)
-        Ledger.check(env_id, settings, is_new=True)
         env = make_environment(env_id, settings)
         settings = with_chosen_state(settings, env)
         try:

@@ -9,7 +9,9 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained_maxent.adapters.minari.store import OURS, open_dataset
+from constrained_maxent.adapters.costs import TERMINATED
+from constrained_maxent.adapters.minari.recording import element
+from constrained_maxent.adapters.minari.store import open_dataset
 from constrained_maxent.adapters.stacks import layers_of
 from constrained_maxent.errors import HorizonMismatch, InvalidDataset, MissingCost, MissingState, UnsupportedSpace
 from constrained_maxent.functionals.base import OWN_REWARD
@@ -35,9 +37,9 @@ def batch(dataset: Any, env: Environment, *, n_episodes: int | None = None) -> B
     not known, so densities are those of states alone.
 
     Raises:
-        InvalidDataset: there is no such data set, it is empty, or its spaces are not those of the environment.
+        InvalidDataset: there is no such data set, it is empty, its spaces are not those of the environment, or an
+            episode is longer than the horizon.
         MissingCost, MissingState: ``infos`` lack what is watched.
-        InvalidData: an episode is longer than the horizon.
         NonFiniteValue: NaN or infinity in what is looked at.
     """
     data = open_dataset(dataset) if isinstance(dataset, str) else dataset
@@ -46,15 +48,16 @@ def batch(dataset: Any, env: Environment, *, n_episodes: int | None = None) -> B
     if n == 0:
         raise InvalidDataset(f"The data set {data.id!r} has no episodes.")
     _require_spaces(data, env)
-    is_own = OURS in data.storage.metadata
-    reader = _Steps(tracking, single_spaces(env), has_states=is_own)
+    reader = _Steps(tracking, single_spaces(env))
     trajectories = [reader.trajectory(episode) for episode in data.iterate_episodes(data.episode_indices[:n])]
     horizon = tracking.tracker.weighting.horizon
-    cut = [len(t) for t in trajectories if horizon is not None and len(t) < horizon and not t.terminated]
+    cut = [len(t) for t in trajectories if not t.terminated and (horizon is None or len(t) < horizon)]
     if cut:
         warnings.warn(
-            f"{len(cut)} of {n} episodes of {data.id!r} were cut after {min(cut)} to {max(cut)} steps, before the "
-            f"horizon of {horizon}: they have less mass than the problem means, and so have their costs.",
+            f"{len(cut)} of {n} episodes of {data.id!r} were cut after {min(cut)} to {max(cut)} steps, before "
+            f"{'they ended' if horizon is None else f'the horizon of {horizon}'}: each counts as an episode all the "
+            "same, and has less mass than the problem means; so have its costs. Those of a training are such "
+            "fragments: collect its last policy, whose episodes are whole.",
             HorizonMismatch,
             stacklevel=2,
         )
@@ -137,8 +140,8 @@ def _fits(own: Space, here: Space) -> bool:
 class _Steps:
     """Reads episodes as a ``TrackOccupancy`` would have recorded them."""
 
-    def __init__(self, tracking: Any, spaces: tuple[Space, Space], *, has_states: bool) -> None:
-        self._tracker, self._spaces, self._has_states = tracking.tracker, spaces, has_states
+    def __init__(self, tracking: Any, spaces: tuple[Space, Space]) -> None:
+        self._tracker, self._spaces = tracking.tracker, spaces
         self._reader = reader_of(tracking)
 
     def trajectory(self, episode: Any) -> Trajectory:
@@ -178,23 +181,19 @@ class _Steps:
         reader = self._reader
         if reader is None:
             return None
-        key = "state" if self._has_states else reader.key
+        key = reader.key
         if key is None:
             return np.array([reader.one(elements[t], {}) for t in range(n)])
         if key not in infos or len(infos[key]) != n + 1:
-            raise MissingState(
-                f"infos[{key!r}] must have a state for each observation, {n + 1} of them, and "
-                + (
-                    f"has {len(infos[key])}."
-                    if key in infos
-                    else f"is not there (there are: {', '.join(infos) or 'none'})."
-                )
-                + " Minari's DataCollector writes it with record_infos=True; or give state= a function of observations."
+            there = (
+                f"has {len(infos[key])}" if key in infos else f"is not there (there are: {', '.join(infos) or 'none'})"
             )
-        found = np.asarray(infos[key])[:n]
-        if self._has_states and reader.key is None:
-            return found
-        return np.array([reader.one(None, {str(reader.key): value}) for value in found])
+            raise MissingState(
+                f"infos[{key!r}] must have a state for each observation, {n + 1} of them, and {there}. Minari's "
+                "DataCollector writes it with record_infos=True; or give state= a function of observations, or their "
+                "keys or coordinates."
+            )
+        return np.array([reader.one(None, {key: value}) for value in np.asarray(infos[key])[:n]])
 
     def _costs(self, episode: Any, elements: _Elements, infos: Any, n: int) -> dict[str, FloatArray]:
         costs = {}
@@ -202,6 +201,8 @@ class _Steps:
         for key, source in self._tracker.sources.items():
             if source is OWN_REWARD:
                 costs[key] = np.asarray(episode.rewards, dtype=np.float64)
+            elif source == TERMINATED and source not in infos:
+                costs[key] = np.asarray(episode.terminations, dtype=np.float64)
             elif isinstance(source, str):
                 if source not in infos or len(infos[source]) not in (n, n + 1):
                     raise MissingCost(
@@ -211,8 +212,6 @@ class _Steps:
                     )
                 # What a collector writes from reset on has one entry more, and that of reset is no step's.
                 costs[key] = np.asarray(infos[source], dtype=np.float64)[-n:]
-            elif key in infos and self._has_states and len(infos[key]) == n:
-                costs[key] = np.asarray(infos[key], dtype=np.float64)
             else:
                 costs[key] = np.array(
                     [observed_cost(source, elements[t], actions[t], elements[t + 1], 0.0, {}) for t in range(n)]
@@ -231,12 +230,4 @@ class _Elements:
         self.space, self.values = space, values
 
     def __getitem__(self, t: int) -> Any:
-        return _at(self.space, self.values, t)
-
-
-def _at(space: Space, values: Any, t: int) -> Any:
-    if isinstance(space, gym.spaces.Dict):
-        return {key: _at(part, values[key], t) for key, part in space.spaces.items()}
-    if isinstance(space, gym.spaces.Tuple):
-        return tuple(_at(part, values[k], t) for k, part in enumerate(space.spaces))
-    return values[t]
+        return element(self.space, self.values, t)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -30,7 +31,7 @@ class Episode(NamedTuple):
 
     Attributes:
         seed: that its reset was called with; ``None`` if it had none of its own.
-        columns: flat, by the names that Minari's files have: ``observations`` and ``infos/state`` with one row more
+        columns: flat, by the names that Minari's files have: ``observations`` and states with one row more
             than there are steps, all others with one for each step.
     """
 
@@ -76,6 +77,8 @@ class Recording(gym.vector.VectorWrapper):
         n = env.num_envs
         self._sink, self._reader, self._stamp = sink, reader, stamp
         self._sources = {key: source for key, source in sources.items() if source is not OWN_REWARD}
+        # One that is read from infos is stored there under its own name; others can be read from the observations.
+        self._state = f"infos/{reader.key if reader is not None and reader.key is not None else 'state'}"
         self._others: list[str] | None = None
         self._autoreset = Autoreset(env)
         self._active = np.zeros(n, dtype=bool)
@@ -117,12 +120,14 @@ class Recording(gym.vector.VectorWrapper):
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         n, active = self.num_envs, self._active.copy()
         taken = {name: np.array(column) for name, column in flat(self.single_action_space, actions, "actions")}
+        actions_kept = deepcopy(actions) if self._has_functions else actions  # environments may change them in place
         observations, rewards, terminated, truncated, infos = self.env.step(actions)
         ended = flags("terminated", terminated, n)
-        done = (ended | flags("truncated", truncated, n)) & active
+        cut = flags("truncated", truncated, n)
+        done = (ended | cut) & active
         finals = self._autoreset.final_observations(infos, done)
         row = self._before | taken | {"rewards": rewards_of(rewards, n)}
-        row |= self._costs(actions, observations, finals, infos, active, done)
+        row |= self._costs(actions_kept, observations, finals, infos, active, done)
         row |= {f"infos/{name}": np.full(n, value) for name, value in self._stamp().items()}
         self._write(row)
         self._time += active
@@ -134,8 +139,8 @@ class Recording(gym.vector.VectorWrapper):
                 self._forget(i)
                 self._sink(i, None)
             else:
-                last = finals[i] if i in finals else _element(self.single_observation_space, observations, i)
-                self._finish(i, self._last(last, reports, i), terminated=bool(ended[i]))
+                last = finals[i] if i in finals else element(self.single_observation_space, observations, i)
+                self._finish(i, self._last(last, reports, i), terminated=bool(ended[i]), truncated=bool(cut[i]))
             self._active[i], self._seeds[i] = False, None
         self._begin(starting)
         self._observe(observations, infos, starting | (self._active & ~done))
@@ -145,17 +150,21 @@ class Recording(gym.vector.VectorWrapper):
         """End the episodes under way, those of a mask or all, as truncated; those of no steps are none."""
         for i in np.flatnonzero(self._active if mask is None else mask & self._active).tolist():
             if self._time[i]:
-                self._finish(i, {name: column[i] for name, column in self._before.items()}, terminated=False)
+                self._finish(i, {name: column[i] for name, column in self._before.items()})
             self._active[i] = False
 
     def under_way(self) -> list[Episode]:
         """What there is of the episodes that have not ended, as if they were cut here; they go on."""
         return [
-            self._episode(i, {name: column[i] for name, column in self._before.items()}, terminated=False)
+            self._episode(i, {name: column[i] for name, column in self._before.items()})
             for i in np.flatnonzero(self._active & (self._time > 0)).tolist()
         ]
 
     # What a call is about.
+
+    @property
+    def _has_functions(self) -> bool:
+        return any(map(callable, self._sources.values()))
 
     def _begin(self, mask: NDArray[np.bool_]) -> None:
         self._active[mask], self._time[mask], self._first[mask] = True, 0, self._filled
@@ -167,22 +176,24 @@ class Recording(gym.vector.VectorWrapper):
         }
         if self._reader is not None and fresh.any():
             new = self._reader.many(self.observation_space, observations, infos, fresh)
-            states = self._before.get("infos/state")
+            states = self._before.get(self._state)
             states = np.zeros((self.num_envs, *new.shape[1:]), new.dtype) if states is None else states.copy()
             states[fresh] = new
-            before["infos/state"] = states
+            before[self._state] = states
         elif self._reader is not None:
-            before["infos/state"] = self._before["infos/state"]
+            before[self._state] = self._before[self._state]
         self._before = before
-        if any(map(callable, self._sources.values())):
-            self._observations = list(iterate(self.observation_space, observations))
+        if self._has_functions:
+            self._observations = list(iterate(self.observation_space, deepcopy(observations)))
 
     def _last(self, observation: Any, infos: Mapping[str, Any], i: int) -> Columns:
         """The observation that an episode ended with, and its state."""
         last = dict(flat(self.single_observation_space, observation, "observations"))
         if self._reader is not None:
-            info = {} if self._reader.key is None else {k: v[i] for k, v in infos.items() if k == self._reader.key}
-            last["infos/state"] = np.asarray(self._reader.one(observation, info))
+            key = self._reader.key or ""
+            reported = np.asarray(infos.get(f"_{key}", np.ones(self.num_envs)), dtype=bool)
+            info = {key: infos[key][i]} if key in infos and reported[i] else {}
+            last[self._state] = np.asarray(self._reader.one(observation, info))
         return last
 
     def _costs(
@@ -237,12 +248,12 @@ class Recording(gym.vector.VectorWrapper):
     def _forget(self, i: int) -> None:
         self._fragments[i] = []
 
-    def _finish(self, i: int, last: Columns, *, terminated: bool) -> None:
-        episode = self._episode(i, last, terminated=terminated)
+    def _finish(self, i: int, last: Columns, **ends: bool) -> None:
+        episode = self._episode(i, last, **ends)
         self._fragments[i] = []
         self._sink(i, episode)
 
-    def _episode(self, i: int, last: Columns, *, terminated: bool) -> Episode:
+    def _episode(self, i: int, last: Columns, *, terminated: bool = False, truncated: bool = True) -> Episode:
         parts = [*self._fragments[i], self._of(i)]
         columns = {name: np.concatenate([part[name] for part in parts]) for name in self._block}
         for name, value in last.items():
@@ -251,7 +262,7 @@ class Recording(gym.vector.VectorWrapper):
             if name in columns:
                 require_finite(f"{name} of an episode", columns[name])
         ends = np.zeros((2, len(columns["rewards"])), dtype=bool)
-        ends[0 if terminated else 1, -1] = True
+        ends[:, -1] = terminated, truncated
         columns |= {"terminations": ends[0], "truncations": ends[1]}
         return Episode(self._seeds[i], columns)
 
@@ -282,12 +293,12 @@ def nested(space: gym.Space[Any], columns: Columns, name: str) -> Any:
     return columns[name] if isinstance(space, _NUMBERS) else [str(text) for text in columns[name]]
 
 
-def _element(space: gym.Space[Any], observations: Any, i: int) -> Any:
-    """That of copy i; faster than to iterate over all."""
+def element(space: gym.Space[Any], observations: Any, i: int) -> Any:
+    """The i-th of a batch, as one environment gives it; faster than to iterate over all."""
     if isinstance(space, gym.spaces.Dict):
-        return {key: _element(part, observations[key], i) for key, part in space.spaces.items()}
+        return {key: element(part, observations[key], i) for key, part in space.spaces.items()}
     if isinstance(space, gym.spaces.Tuple):
-        return tuple(_element(part, observations[k], i) for k, part in enumerate(space.spaces))
+        return tuple(element(part, observations[k], i) for k, part in enumerate(space.spaces))
     return observations[i]
 
 

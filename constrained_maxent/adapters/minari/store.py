@@ -100,8 +100,8 @@ class Store:
             if found is not None and found != self._source:
                 raise InvalidDataset(
                     f"{where} holds the data set {name!r}, or a beginning of it, of another origin: "
-                    f"{_difference(found, self._source)}. Take another name or version, or delete it "
-                    "first (minari delete)."
+                    f"{_difference(found, self._source)}. Take another name or version, or delete "
+                    f"{self.folder} first."
                 )
 
     @property
@@ -150,6 +150,11 @@ class Store:
     def n_numbered(self) -> int:
         """The number of the first episode that the data set does not hold; void ones have numbers, too."""
         return int(self.metadata()[OURS]["next_number"]) if self.is_published else 0
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether there is something that is not in the data set yet."""
+        return any(self.parts_folder.glob("*.npz"))
 
     # Parts.
 
@@ -257,7 +262,6 @@ class Store:
                 )
                 storage.update_metadata({"dataset_id": self.name, "minari_version": __version__})
             storage.update_episodes(self._buffers(numbers, spaces))
-            storage.update_metadata({OURS: {"source": self._source}})  # whoever describes it sees whose it is
             next_number = 1 + max([self.n_numbered - 1, *numbers])
             about = {"source": self._source, "next_number": next_number, **describe(MinariDataset(storage))}
             storage.update_metadata({"algorithm_name": "constrained-maxent", OURS: json.loads(json.dumps(about))})
