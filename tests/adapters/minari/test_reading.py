@@ -46,11 +46,13 @@ def test_ends_as_a_cost_and_episodes_that_are_cut() -> None:
     )
     assert 0 < ends < len(episodes)
     assert found.costs["terminated"].mean.mean == pytest.approx(ends / sum(map(len, episodes)))
+    with pytest.warns(HorizonMismatch, match=f"{len(episodes) - ends} of {len(episodes)} .* before the horizon of 500"):
+        runs.evaluate_dataset("pole/uniform-v0", "CartPole-v1")
+    settings = runs.TrainSettings(env_kwargs='{"max_episode_steps": 5}')
+    runs.collect("MountainCar-v0", "car/uniform-v0", steps=10, settings=settings, num_envs=2)
     endless = runs.TrainSettings(env_kwargs='{"max_episode_steps": -1}')
-    with pytest.warns(
-        HorizonMismatch, match=f"{len(episodes) - ends} of {len(episodes)} episodes .* before they ended"
-    ):
-        runs.evaluate_dataset("pole/uniform-v0", "CartPole-v1", endless)
+    with pytest.warns(HorizonMismatch, match=r"2 of 2 .* before they ended"):
+        runs.evaluate_dataset("car/uniform-v0", "MountainCar-v0", endless)
 
 
 @pytest.mark.parametrize(
