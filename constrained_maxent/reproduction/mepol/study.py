@@ -21,7 +21,7 @@ from constrained_maxent.occupancy import NearestNeighbors
 from constrained_maxent.problem import Constraint
 from constrained_maxent.reproduction import MepolTaskName
 from constrained_maxent.reproduction.measured_once import measured_once
-from constrained_maxent.reproduction.mepol.tasks import TASKS, Task, VectorEnv
+from constrained_maxent.reproduction.mepol.tasks import COPIES, TASKS, Task, VectorEnv
 from constrained_maxent.types import FloatArray
 from constrained_maxent.wrappers import constrain
 
@@ -98,15 +98,15 @@ def measure(run: MepolRun) -> dict[str, Any]:
     task = TASKS[run.task]
     cost = LinearCost(task.cost, limit=task.limit)
     env = constrain(
-        task.make(task.episodes),
+        task.make(COPIES),
         Entropy(over="state"),
         {"cost": Constraint(cost)} if run.case == "limit" else {},
         estimator=NearestNeighbors(periodic=task.periodic),
         state=task.explored,
-        episodes_per_batch=task.episodes,
+        episodes_per_batch=COPIES,
         discount=1.0,
     )
-    agent = PGP(env, seed=run.seed, final_learning_rate=task.final_learning_rate)
+    agent = PGP(env, seed=run.seed)
     with closing(env), closing(task.make(EPISODES)) as fresh:
         fresh.action_space.seed(FRESH_SEED)
         uniform = fresh_figures(task, fresh, lambda rows: fresh.action_space.sample())

@@ -16,6 +16,9 @@ from constrained_maxent.wrappers.states import StateSource
 
 VectorEnv = gym.vector.VectorEnv[Any, Any, Any]
 
+COPIES = 20
+"""Episodes of a batch."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
@@ -27,9 +30,7 @@ class Task:
         periodic: angles of that.
         measured: the coordinates of the observation that the yardstick measures; ``None``: all.
         neighbors: k of the yardstick.
-        episodes: of a batch, each in a copy of its own.
-        batches: how many.
-        final_learning_rate: of PGP's networks at the end; ``None`` is the usual choice, no change.
+        batches: of 20 episodes each.
         seeds: how many are run.
         cost: 0 or 1 for each step: a key of ``info``, or a function of observation, action and next observation.
         limit: the share of steps that may cost.
@@ -41,9 +42,7 @@ class Task:
     periodic: tuple[int, ...] = ()
     measured: tuple[int, ...] | None = None
     neighbors: int = 4
-    episodes: int = 20
     batches: int
-    final_learning_rate: float | None = None
     seeds: int = 5
     cost: str | Callable[[Any, Any, Any], float]
     limit: float
@@ -77,18 +76,8 @@ def is_upper_right(observation: Any, action: Any, next_observation: Any) -> floa
 
 
 TASKS: Mapping[MepolTaskName, Task] = {
-    "mountain-car": Task(
-        make=_copies(EndlessMountainCar, 400), batches=130, final_learning_rate=3e-5, cost=is_fast, limit=0.05
-    ),
-    "four-rooms": Task(
-        make=_copies(FourRooms, 1200),
-        neighbors=50,
-        episodes=8,
-        batches=100,
-        final_learning_rate=3e-5,
-        cost=is_upper_right,
-        limit=0.05,
-    ),
+    "mountain-car": Task(make=_copies(EndlessMountainCar, 400), batches=130, cost=is_fast, limit=0.05),
+    "four-rooms": Task(make=_copies(FourRooms, 1200), neighbors=50, batches=40, cost=is_upper_right, limit=0.05),
     "ant": Task(
         make=_robot("SafeAnt-v0", 500, 0.05),
         explored="torso",
