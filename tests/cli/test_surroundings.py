@@ -55,6 +55,13 @@ class TestStreams:
 class TestSignals:
     """Another process, which a module sends a signal while it is being imported."""
 
+    @pytest.fixture(autouse=True)
+    def _without_nohup(self):
+        """Under it this process, and those that it starts, would ignore the end of the terminal."""
+        before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        yield
+        signal.signal(signal.SIGHUP, before)
+
     @pytest.mark.parametrize(
         ("number", "module"), [(signal.SIGINT, "tyro"), (signal.SIGTERM, "gymnasium"), (signal.SIGHUP, "tyro")]
     )
