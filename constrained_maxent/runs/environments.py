@@ -15,7 +15,7 @@ from inspect import signature
 from typing import Any
 
 import gymnasium as gym
-from gymnasium.envs.registration import EnvSpec
+from gymnasium.envs.registration import EnvSpec, load_env_creator
 from gymnasium.error import DependencyNotInstalled
 from gymnasium.vector import AutoresetMode
 
@@ -183,8 +183,8 @@ def make_copies(env_id: str, settings: TrainSettings, num_envs: int) -> VectorEn
                 return layer.env
         raise AssertionError("it has one")
 
-    if mode in (None, "vector_entry_point") and spec.vector_entry_point is not None:
-        with suppress(InvalidSetting):  # others take no such argument
+    if mode in (None, "vector_entry_point") and _takes_autoreset_mode(spec):
+        with suppress(InvalidSetting):  # it may refuse this mode
             # Stacks would shorten first episodes, so that fragments of training are of all ages.
             native = made(autoreset_mode="Disabled", **({"staggered_starts": False} if is_stack else {}))
             if getattr(native.unwrapped, "seeds_each_copy", False):
@@ -201,6 +201,17 @@ def make_copies(env_id: str, settings: TrainSettings, num_envs: int) -> VectorEn
     if copies.metadata.get("autoreset_mode") is not AutoresetMode.DISABLED:
         raise InvalidSetting(f"{env_id} resets its copies by itself: they cannot each have a seed of their own.")
     return copies
+
+
+def _takes_autoreset_mode(spec: EnvSpec) -> bool:
+    """Whether there is a vector of its own that may be asked. What fails in its constructor some versions of Gymnasium
+    complain of once more as it is collected.
+    """
+    entry = spec.vector_entry_point
+    if entry is None:
+        return False
+    parameters = signature(load_env_creator(entry) if isinstance(entry, str) else entry).parameters.values()
+    return any(one.name == "autoreset_mode" or one.kind is one.VAR_KEYWORD for one in parameters)
 
 
 def _bare_copy(env_id: str, kwargs: Mapping[str, Any]) -> gym.Env[Any, Any]:
