@@ -160,3 +160,10 @@ def without_stable_baselines(monkeypatch):
         return original(name, *arguments, **keywords)
 
     monkeypatch.setattr(builtins, "__import__", without)
+
+
+@pytest.fixture
+def datasets(tmp_path, monkeypatch):
+    """Where Minari has the data sets of one test, and nobody else's."""
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
+    return tmp_path / "datasets"

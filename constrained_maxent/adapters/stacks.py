@@ -7,6 +7,7 @@ from typing import Any
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.tracker import find_tracker
 from constrained_maxent.wrappers.declarations import DeclaresReward
+from constrained_maxent.wrappers.layers import Tracking
 
 
 def require_live_rewards(env: Any, library: str) -> None:
@@ -27,6 +28,12 @@ def require_live_rewards(env: Any, library: str) -> None:
             "The rewards are the environment's own, so the agent would maximize these: put "
             "wrappers.vector.PseudoReward on top, as constrain() does."
         )
+
+
+def tracking_of(env: Any) -> Any:
+    """The ``TrackOccupancy`` of a stack, scalar or vector. Raises MissingTracker: there is none."""
+    find_tracker(env)
+    return next(layer for layer in layers_of(env) if isinstance(layer, Tracking))
 
 
 def layers_of(env: Any) -> list[Any]:

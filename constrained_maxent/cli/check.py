@@ -14,7 +14,7 @@ import tyro
 from rich.table import Table
 
 from constrained_maxent import occupancy
-from constrained_maxent.adapters.stacks import layers_of
+from constrained_maxent.adapters.stacks import layers_of, tracking_of
 from constrained_maxent.cli.console import console, print_table
 from constrained_maxent.errors import InvalidSetting, MissingTracker
 from constrained_maxent.runs.coordinates import Coordinates
@@ -115,7 +115,7 @@ def _of_own_stack(make: Any) -> list[Finding] | None:
 
 def code(env_id: str, env_kwargs: str, stack: Any) -> list[str]:
     """Lines of Python that make a stack as it is, but with as many steps in a batch as usual."""
-    tracking = next(layer._saved_kwargs for layer in layers_of(stack) if type(layer).__name__ == "TrackOccupancy")
+    tracking = tracking_of(stack)._saved_kwargs
     tracker = find_tracker(stack)
     kept = ("estimator", "state", "cells", "discount", "horizon")
     arguments = {name: tracking[name] for name in kept if tracking.get(name) is not None}

@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 
 from constrained_maxent import runs
-from constrained_maxent.cli.console import cells_in_words, figures_table, print_table, say
+from constrained_maxent.cli.console import print_evaluation, say
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
@@ -73,12 +73,7 @@ class Collect:
             seed=self.seed,
             progress_bar=not self.quiet,
         )
-        table = figures_table(f"{found.dataset}, {found.steps} steps", "", f"{found.episodes} episodes")
-        for name, estimate in found.evaluation.figures().items():
-            table.add_row(name, str(estimate))
-        print_table(table)
-        for words in (*map(str, found.evaluation.limits), *cells_in_words(found.evaluation.cell_sizes)):
-            say(words)
+        print_evaluation(f"{found.dataset}, {found.steps} steps", found.evaluation)
         if found.void:
             say(f"{found.void} episodes ended in a physics error, and are left out.")
         say(f'minari.load_dataset("{found.dataset}") reads it.')

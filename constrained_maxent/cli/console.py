@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -18,6 +18,9 @@ from rich.measure import Measurement
 from rich.table import Column, Table
 
 from constrained_maxent.startup import handling
+
+if TYPE_CHECKING:
+    from constrained_maxent.evaluation import RolloutEvaluation
 
 _LARGEST = 1e9
 
@@ -106,6 +109,16 @@ def objective_label(given: str | None) -> str:
     if given is not None and not given.lstrip().startswith("{"):
         return given
     return "entropy (nats)" if given is None else str(json.loads(given).get("kind", "objective"))
+
+
+def print_evaluation(title: str, found: RolloutEvaluation) -> None:
+    """What episodes show: a table, whether limits are kept, and which cells their entropies are of."""
+    table = figures_table(title, "", f"{found.n_episodes} episodes")
+    for name, estimate in found.figures().items():
+        table.add_row(name, str(estimate))
+    print_table(table)
+    for words in (*map(str, found.limits), *cells_in_words(found.cell_sizes)):
+        say(words)
 
 
 def cells_in_words(cell_sizes: Mapping[str, Sequence[float]]) -> list[str]:

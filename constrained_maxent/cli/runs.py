@@ -20,6 +20,7 @@ from constrained_maxent.cli.console import (
     figures_table,
     number,
     objective_label,
+    print_evaluation,
     print_paths,
     print_table,
     say,
@@ -88,14 +89,7 @@ class Evaluate:
                 state=self.state, cells=self.cells, cost=self.cost, limit=self.limit, env_kwargs=self.env_kwargs
             )
         found = runs.evaluate_dataset(name, self.env_id, settings, n_episodes=self.episodes, seed=self.seed)
-        table = figures_table(name, "", f"{found.n_episodes} episodes")
-        for label, estimate in found.figures().items():
-            table.add_row(label, str(estimate))
-        print_table(table)
-        for verdict in found.limits:
-            say(str(verdict))
-        for line in cells_in_words(found.cell_sizes):
-            say(line)
+        print_evaluation(name, found)
         return 0
 
 

@@ -13,7 +13,6 @@ import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from constrained_maxent.adapters import minari
-from constrained_maxent.adapters.minari.data import reader_of
 from constrained_maxent.adapters.minari.store import PART_BYTES
 from constrained_maxent.adapters.stacks import layers_of
 from constrained_maxent.errors import InvalidData, InvalidRun, InvalidSetting
@@ -23,7 +22,7 @@ from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.runs.environments import bare_spec, make_copies
 from constrained_maxent.runs.evaluation import make_evaluation_environment
 from constrained_maxent.runs.lock import Lock
-from constrained_maxent.runs.provenance import described, evaluated, metadata
+from constrained_maxent.runs.provenance import described, metadata
 from constrained_maxent.runs.run_folder import LOCK, RunFolder
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.runs.states import VectorEnv
@@ -140,7 +139,9 @@ def collect(
 
                 def describe(data: Any) -> Mapping[str, Any]:
                     found.append(evaluate_batch(stack, minari.batch(data, stack), seed=seed))
-                    return metadata(stack, asked=steps, void=gathering.void, **evaluated(found[0]))
+                    limits = [str(verdict) for verdict in found[0].limits]
+                    evaluation = found[0].to_json()
+                    return metadata(stack, asked=steps, void=gathering.void, evaluation=evaluation, limits=limits)
 
                 if numbers or not store.is_published:
                     store.publish(numbers, single_spaces(copies), spec, describe)
@@ -178,7 +179,7 @@ class _Gathering:
         self._running: list[int | None] = [None] * copies.num_envs
         self._waiting: dict[int, minari.Episode] = {}
         self._bytes, self._written = 0, time.monotonic()
-        self._env = minari.Recording(copies, self._take, sources=tracking.tracker.sources, reader=reader_of(tracking))
+        self._env = minari.Recording(copies, self._take, sources=tracking.tracker.sources, reader=tracking.state_reader)
 
     @property
     def is_done(self) -> bool:

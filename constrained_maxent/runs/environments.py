@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from inspect import signature
 from typing import Any
 
 import gymnasium as gym
@@ -21,7 +20,7 @@ from gymnasium.vector import AutoresetMode
 
 from constrained_maxent.adapters import dm_control
 from constrained_maxent.adapters.costs import TERMINATED, TerminationCost
-from constrained_maxent.adapters.stacks import layers_of
+from constrained_maxent.adapters.stacks import layers_of, tracking_of
 from constrained_maxent.errors import (
     ConstrainedMaxentError,
     DuplicateName,
@@ -41,7 +40,6 @@ from constrained_maxent.spaces import Environment
 from constrained_maxent.tasks import PRESETS
 from constrained_maxent.tasks.stacks import make_stack
 from constrained_maxent.tracker import find_tracker
-from constrained_maxent.wrappers import TrackOccupancy as ScalarTrackOccupancy
 from constrained_maxent.wrappers import constrain
 from constrained_maxent.wrappers.float_info import FloatInfo
 from constrained_maxent.wrappers.replies import explained
@@ -210,14 +208,15 @@ def _takes_autoreset_mode(spec: EnvSpec) -> bool:
     entry = spec.vector_entry_point
     if entry is None:
         return False
-    parameters = signature(load_env_creator(entry) if isinstance(entry, str) else entry).parameters.values()
+    parameters = inspect.signature(load_env_creator(entry) if isinstance(entry, str) else entry).parameters.values()
     return any(one.name == "autoreset_mode" or one.kind is one.VAR_KEYWORD for one in parameters)
 
 
 def _bare_copy(env_id: str, kwargs: Mapping[str, Any]) -> gym.Env[Any, Any]:
     """What a scalar -PGP- stack is around."""
     stack = gym.make(env_id, **kwargs)
-    return next(layer.env for layer in layers_of(stack) if isinstance(layer, ScalarTrackOccupancy))
+    bare: gym.Env[Any, Any] = tracking_of(stack).env
+    return bare
 
 
 def bare_spec(env_id: str, settings: TrainSettings) -> EnvSpec | None:
@@ -229,7 +228,7 @@ def bare_spec(env_id: str, settings: TrainSettings) -> EnvSpec | None:
         return None if spec.entry_point is None else made
     with closing(_bare_copy(env_id, kwargs)) as bare:
         own, spaces = gym.spec(f"{type(bare.unwrapped).__name__}-v0"), (bare.observation_space, bare.action_space)
-    kwargs = {name: value for name, value in kwargs.items() if name not in signature(make_stack).parameters}
+    kwargs = {name: value for name, value in kwargs.items() if name not in inspect.signature(make_stack).parameters}
     # The stacks of walkers see the place, too.
     for more in ({}, {"exclude_current_positions_from_observation": False}):
         made = replace(own, kwargs={**own.kwargs, **more, **kwargs})

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from constrained_maxent.adapters import minari
-from constrained_maxent.adapters.minari.data import reader_of
 from constrained_maxent.adapters.minari.store import PART_BYTES
-from constrained_maxent.adapters.stacks import layers_of
+from constrained_maxent.adapters.stacks import tracking_of
 from constrained_maxent.errors import InvalidDataset
 from constrained_maxent.runs.environments import bare_spec
 from constrained_maxent.runs.provenance import described, metadata
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.spaces import Environment, single_spaces
-from constrained_maxent.wrappers.vector import TrackOccupancy
 
 
 class Ledger:
@@ -33,13 +29,13 @@ class Ledger:
         self._store = _store(env_id, settings)
         self._spec = bare_spec(env_id, settings)
         self._stack = env
-        tracking: Any = next(layer for layer in layers_of(env) if isinstance(layer, TrackOccupancy))
+        tracking = tracking_of(env)
         tracker = tracking.tracker
         self._recording = minari.Recording(
             tracking.env,
             self._take,
             sources=tracker.sources,
-            reader=reader_of(tracking),
+            reader=tracking.state_reader,
             stamp=lambda: {"iteration": tracker.iteration + 1},
         )
         if since == 0 and self._store.is_published:

@@ -8,7 +8,6 @@ from dataclasses import fields
 from importlib.metadata import version
 from typing import Any
 
-from constrained_maxent.evaluation import RolloutEvaluation
 from constrained_maxent.runs.environments import BARE
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.spaces import Environment
@@ -48,11 +47,6 @@ def metadata(stack: Environment, **rest: Any) -> dict[str, Any]:
         "command": " ".join(sys.argv),
         **rest,
     }
-
-
-def evaluated(found: RolloutEvaluation) -> dict[str, Any]:
-    """An evaluation as metadata have it."""
-    return {"evaluation": found.to_json(), "limits": [str(verdict) for verdict in found.limits]}
 
 
 def _plain(functional: Any) -> Any:

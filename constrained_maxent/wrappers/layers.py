@@ -189,6 +189,11 @@ class Tracking:
         self._has_room = True
 
     @property
+    def state_reader(self) -> StateReader | None:
+        """What reads the states that λ̂ is over; ``None`` where they are the observations."""
+        return self._reader
+
+    @property
     def _needs_rows(self) -> bool:
         """Whether anybody asks for the observation as numbers: λ̂ itself, a functional, or log π where λ̂ takes it."""
         tracker = self.tracker

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
+from gymnasium.vector.utils import iterate
 from numpy.typing import NDArray
 
 from constrained_maxent.errors import InvalidData, MissingCost, NonFiniteValue
@@ -113,6 +115,39 @@ def reported_costs(key: str, infos: Mapping[str, Any], mask: NDArray[np.bool_]) 
         known = ", ".join(sorted(name for name in infos if not name.startswith("_"))) or "nothing"
         raise MissingCost(f"Not every sub-environment reported info[{key!r}] (reported: {known}). {_WATCHED}")
     return numbers_of(f"infos[{key!r}]", infos[key], mask)
+
+
+def costs_of_functions(
+    sources: Mapping[str, Source],
+    spaces: tuple[gym.Space[Any], gym.Space[Any]],
+    before: Any,
+    actions: Any,
+    after: Any,
+    *,
+    finals: Mapping[int, Any],
+    active: NDArray[np.bool_],
+) -> dict[str, FloatArray]:
+    """Costs of the sources that are functions, of a step of sub-environments, ``(num_envs,)`` each; 0 where none acted.
+
+    Args:
+        sources: by name; others than functions are left out.
+        spaces: of all observations, and of all actions, together.
+        before, actions, after: of the vector environment.
+        finals: the observations that episodes ended with, by sub-environment, where ``after`` has those of the next.
+        active: who took the step.
+
+    Raises:
+        InvalidData, NonFiniteValue: as ``observed_cost``.
+    """
+    functions = {key: source for key, source in sources.items() if callable(source)}
+    costs = {key: np.zeros(len(active)) for key in functions}
+    if functions:
+        befores, afters = (list(iterate(spaces[0], observations)) for observations in (before, after))
+        for i, action in enumerate(iterate(spaces[1], actions)):
+            if active[i]:
+                for key, function in functions.items():
+                    costs[key][i] = observed_cost(function, befores[i], action, finals.get(i, afters[i]), 0.0, {})
+    return costs
 
 
 def numbers_of(name: str, values: Any, mask: NDArray[np.bool_]) -> FloatArray:

@@ -3,11 +3,7 @@
 import pytest
 
 minari = pytest.importorskip("minari")
-
-
-@pytest.fixture(autouse=True)
-def _datasets(tmp_path, monkeypatch):
-    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
+pytestmark = pytest.mark.usefixtures("datasets")
 
 
 def test_a_run_is_collected_and_its_data_evaluated(cmaxent, train):

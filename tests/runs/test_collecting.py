@@ -43,11 +43,9 @@ class Room(gym.Env[Any, Any]):
 
 
 @pytest.fixture(autouse=True)
-def datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+def _room(datasets: Path) -> None:
     if "Room-v0" not in gym.registry:
         gym.register("Room-v0", entry_point=f"{__name__}:Room", max_episode_steps=30)
-    return tmp_path
 
 
 def replayed(name: str, env: gym.Env[Any, Any]) -> int:

@@ -14,11 +14,7 @@ from constrained_maxent.runs import ledger
 from constrained_maxent.tracker import find_tracker
 
 minari = pytest.importorskip("minari")
-
-
-@pytest.fixture(autouse=True)
-def _datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
+pytestmark = pytest.mark.usefixtures("datasets")
 
 
 def settings(iterations: int) -> runs.TrainSettings:

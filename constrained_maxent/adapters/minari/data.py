@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from constrained_maxent.adapters.costs import TERMINATED
 from constrained_maxent.adapters.minari.recording import element
 from constrained_maxent.adapters.minari.store import open_dataset
-from constrained_maxent.adapters.stacks import layers_of
+from constrained_maxent.adapters.stacks import tracking_of
 from constrained_maxent.errors import HorizonMismatch, InvalidDataset, MissingCost, MissingState, UnsupportedSpace
 from constrained_maxent.functionals.base import OWN_REWARD
 from constrained_maxent.references import Reference
-from constrained_maxent.spaces import Environment, Space, as_rows, single_spaces, with_numbers
+from constrained_maxent.spaces import Environment, Space, as_rows, kept_rows, single_spaces, with_numbers
 from constrained_maxent.tracker import find_tracker
 from constrained_maxent.types import Batch, FloatArray, Trajectory, check_count
 from constrained_maxent.wrappers.observed import observed_cost
@@ -43,7 +43,7 @@ def batch(dataset: Any, env: Environment, *, n_episodes: int | None = None) -> B
         NonFiniteValue: NaN or infinity in what is looked at.
     """
     data = open_dataset(dataset) if isinstance(dataset, str) else dataset
-    tracking = _tracking(env)
+    tracking = tracking_of(env)
     n = len(data) if n_episodes is None else min(check_count("n_episodes", n_episodes), len(data))
     if n == 0:
         raise InvalidDataset(f"The data set {data.id!r} has no episodes.")
@@ -103,19 +103,6 @@ def reference(
     )
 
 
-def _tracking(env: Environment) -> Any:
-    find_tracker(env)  # names what is wrong where there is none
-    return next(
-        layer for layer in layers_of(env) if hasattr(layer, "_saved_kwargs") and "estimator" in layer._saved_kwargs
-    )
-
-
-def reader_of(tracking: Any) -> StateReader | None:
-    """What reads the states that a ``TrackOccupancy`` is over; ``None`` where they are the observations."""
-    source, cells = (tracking._saved_kwargs[name] for name in ("state", "cells"))
-    return None if source is None else StateReader(source, single_spaces(tracking.env)[0], cells)
-
-
 def _require_spaces(data: Any, env: Environment) -> None:
     """Raise ``InvalidDataset`` where numbers would mean something else."""
     for what, own, here in zip(
@@ -142,7 +129,7 @@ class _Steps:
 
     def __init__(self, tracking: Any, spaces: tuple[Space, Space]) -> None:
         self._tracker, self._spaces = tracking.tracker, spaces
-        self._reader = reader_of(tracking)
+        self._reader: StateReader | None = tracking.state_reader
 
     def trajectory(self, episode: Any) -> Trajectory:
         n, infos = len(episode), episode.infos or {}
@@ -157,7 +144,7 @@ class _Steps:
         actions = as_rows(self._spaces[1], episode.actions)
         states = self._states(elements, infos, n)
         return Trajectory(
-            observations=self._rows(elements, n, is_needed=states is None),
+            observations=self._rows(elements, n, are_needed=states is None or self._tracker.sees_places),
             actions=actions,
             weights=self._tracker.weighting.weights(times),
             costs=self._costs(episode, elements, infos, n),
@@ -166,16 +153,15 @@ class _Steps:
             truncated=bool(episode.truncations[-1]),
         )
 
-    def _rows(self, elements: _Elements, n: int, *, is_needed: bool) -> NDArray[Any]:
+    def _rows(self, elements: _Elements, n: int, *, are_needed: bool) -> NDArray[Any]:
+        space = with_numbers(self._spaces[0])
         try:
-            rows = as_rows(with_numbers(self._spaces[0]), elements.values)[:n]
+            rows = as_rows(space, elements.values)[:n]
         except UnsupportedSpace:
-            if is_needed:
+            if are_needed:
                 raise
             return np.empty((n, 0))
-        if is_needed or rows[0].size <= _MOST_KEPT:
-            return rows
-        return np.empty((n, 0))
+        return rows if self._tracker.sees_places else kept_rows(space, rows, are_needed=are_needed)
 
     def _states(self, elements: _Elements, infos: Any, n: int) -> NDArray[Any] | None:
         reader = self._reader
@@ -217,10 +203,6 @@ class _Steps:
                     [observed_cost(source, elements[t], actions[t], elements[t + 1], 0.0, {}) for t in range(n)]
                 )
         return costs
-
-
-_MOST_KEPT = 512
-"""Numbers of an observation that is kept although there are states."""
 
 
 class _Elements:

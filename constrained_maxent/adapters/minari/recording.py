@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.vector.utils import iterate
 from numpy.typing import NDArray
 
 from constrained_maxent.functionals.base import OWN_REWARD, Source
 from constrained_maxent.types import require_finite
 from constrained_maxent.wrappers.layers import VOID
-from constrained_maxent.wrappers.observed import observed_cost, reported_costs
+from constrained_maxent.wrappers.observed import costs_of_functions, reported_costs
 from constrained_maxent.wrappers.replies import flags, rewards_of
 from constrained_maxent.wrappers.states import StateReader
 from constrained_maxent.wrappers.vector.autoreset import Autoreset
@@ -88,7 +87,6 @@ class Recording(gym.vector.VectorWrapper):
         self._fragments: list[list[Columns]] = [[] for _ in range(n)]
         self._block: Columns = {}
         self._filled = 0
-        self._calls = 0
         self._before: Columns = {}
         self._observations: Any = None
 
@@ -136,7 +134,7 @@ class Recording(gym.vector.VectorWrapper):
         void = np.asarray(reports.get(VOID, np.zeros(n)), dtype=bool)
         for i in np.flatnonzero(done).tolist():
             if void[i]:
-                self._forget(i)
+                self._fragments[i] = []
                 self._sink(i, None)
             else:
                 last = finals[i] if i in finals else element(self.single_observation_space, observations, i)
@@ -184,7 +182,7 @@ class Recording(gym.vector.VectorWrapper):
             before[self._state] = self._before[self._state]
         self._before = before
         if self._has_functions:
-            self._observations = list(iterate(self.observation_space, deepcopy(observations)))
+            self._observations = deepcopy(observations)
 
     def _last(self, observation: Any, infos: Mapping[str, Any], i: int) -> Columns:
         """The observation that an episode ended with, and its state."""
@@ -206,12 +204,16 @@ class Recording(gym.vector.VectorWrapper):
             if isinstance(source, str):
                 for report, mask in reports:
                     costs[f"infos/{key}"][mask] = reported_costs(source, report, mask)
-            elif callable(source):
-                befores, afters = self._observations, list(iterate(self.observation_space, observations))
-                for i, action in enumerate(iterate(self.action_space, actions)):
-                    if active[i]:
-                        after = finals.get(i, afters[i])
-                        costs[f"infos/{key}"][i] = observed_cost(source, befores[i], action, after, 0.0, {})
+        functions = costs_of_functions(
+            self._sources,
+            (self.observation_space, self.action_space),
+            self._observations,
+            actions,
+            observations,
+            finals=finals,
+            active=active,
+        )
+        costs |= {f"infos/{key}": values for key, values in functions.items()}
         if self._others is None:
             names = {name for report, _ in reports for name in report if name == "cost" or name.startswith("cost_")}
             self._others = [
@@ -244,9 +246,6 @@ class Recording(gym.vector.VectorWrapper):
 
     def _of(self, i: int) -> Columns:
         return {name: block[self._first[i] : self._filled, i].copy() for name, block in self._block.items()}
-
-    def _forget(self, i: int) -> None:
-        self._fragments[i] = []
 
     def _finish(self, i: int, last: Columns, **ends: bool) -> None:
         episode = self._episode(i, last, **ends)

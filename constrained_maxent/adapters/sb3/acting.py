@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from constrained_maxent.adapters.sb3.evaluator import stack_of
 from constrained_maxent.adapters.sb3.policies import is_greedy, policy_log_prob
 from constrained_maxent.adapters.sb3.vec_env import VecEnv, seen_by
+from constrained_maxent.adapters.stacks import tracking_of
 from constrained_maxent.errors import InvalidSetting, NoActionEntropy, UnsupportedPolicy
 from constrained_maxent.functionals import Functional
 from constrained_maxent.spaces import are_alike, as_rows
 from constrained_maxent.tracker import LogProb, find_tracker
 from constrained_maxent.types import FloatArray
-from constrained_maxent.wrappers.vector import TrackOccupancy
 
 
 def log_prob_of_training(model: Any) -> LogProb | None:
@@ -64,9 +64,7 @@ def _require_seen(model: Any) -> None:
     venv = model.get_env().unwrapped
     if not isinstance(venv, VecEnv):
         raise InvalidSetting("Only a VecEnv of this package hears who acts: VecEnv(id) or VecEnv(gym.make_vec(...)).")
-    layer: Any = venv.env
-    while not isinstance(layer, TrackOccupancy):
-        layer = layer.env
+    layer = tracking_of(venv.env)
     seen, space = seen_by(model), layer.single_observation_space
     is_same = seen is venv._seen and are_alike(space, venv.observation_space)
     if (

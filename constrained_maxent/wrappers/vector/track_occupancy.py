@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from gymnasium.error import ResetNeeded
-from gymnasium.vector.utils import iterate
 from numpy.typing import NDArray
 
 from constrained_maxent.errors import IntegerInfo, InvalidData, InvalidSetting
@@ -19,7 +18,7 @@ from constrained_maxent.spaces import as_row, as_rows
 from constrained_maxent.tracker import NEW_BATCH, cost_column
 from constrained_maxent.types import Batch, FloatArray
 from constrained_maxent.wrappers.layers import VOID, Tracking, VectorLayer
-from constrained_maxent.wrappers.observed import observed_cost, reported_costs, require_usable
+from constrained_maxent.wrappers.observed import costs_of_functions, reported_costs, require_usable
 from constrained_maxent.wrappers.one_estimate import require_one_estimate
 from constrained_maxent.wrappers.replies import checked_reset, copied_info, explained, five, flags, rewards_of
 from constrained_maxent.wrappers.vector.autoreset import Autoreset
@@ -245,15 +244,10 @@ class TrackOccupancy(Tracking, VectorLayer):
             elif source is OWN_REWARD:
                 require_usable("The environment's reward", rewards)
                 observed[key][active] = rewards[active]
-        if functions := {key: source for key, source in sources.items() if callable(source)}:
-            before = list(iterate(self.observation_space, self._observations))
-            after = list(iterate(self.observation_space, observations))
-            for i, action in enumerate(iterate(self.action_space, actions)):
-                if active[i]:
-                    for key, function in functions.items():
-                        next_one = finals.get(i, after[i])
-                        observed[key][i] = observed_cost(function, before[i], action, next_one, rewards[i], {})
-        return observed
+        spaces = self.observation_space, self.action_space
+        return observed | costs_of_functions(
+            sources, spaces, self._observations, actions, observations, finals=finals, active=active
+        )
 
     def _warn_of_integers(self, key: str, infos: Mapping[str, Any]) -> None:
         """Whole numbers are legal, but may have been cut to be whole."""

@@ -12,7 +12,10 @@ from constrained_maxent.errors import InvalidDataset, MissingCost
 
 minari = pytest.importorskip("minari")
 # Minari's collector leaves its temporary folder to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore:Implicitly cleaning up:ResourceWarning")
+pytestmark = [
+    pytest.mark.usefixtures("datasets"),
+    pytest.mark.filterwarnings("ignore:Implicitly cleaning up:ResourceWarning"),
+]
 
 
 @pytest.fixture

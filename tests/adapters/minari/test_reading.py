@@ -15,6 +15,7 @@ from constrained_maxent.problem import Constraint
 from constrained_maxent.wrappers import constrain
 
 minari = pytest.importorskip("minari")
+pytestmark = pytest.mark.usefixtures("datasets")
 
 
 def test_another_state_and_another_cost_of_the_same_name() -> None:

@@ -9,6 +9,7 @@ from constrained_maxent import runs
 from constrained_maxent.runs.environments import make_copies
 
 minari = pytest.importorskip("minari")
+pytestmark = pytest.mark.usefixtures("datasets")
 
 
 def actions(name: str) -> list[list[int]]:
