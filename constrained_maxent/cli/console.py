@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import signal
+import sys
 import textwrap
+import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -136,12 +139,30 @@ def cells_in_words(cell_sizes: Mapping[str, Sequence[float]]) -> list[str]:
 @contextmanager
 def terminating_as_interrupt() -> Iterator[None]:
     """SIGTERM, which schedulers send, and the end of a terminal are as Ctrl-C: neither loses anything."""
+    before, timers = sys.unraisablehook, []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    with handling(interrupt):
-        yield
+    def again(lost: Any) -> None:
+        """What is raised within a callback of somebody's, such as JAX's of the garbage collector, goes no further."""
+        if lost.exc_type is not KeyboardInterrupt:
+            before(lost)
+            return
+        timers.append(threading.Timer(0.1, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)))
+        timers[-1].daemon = True
+        timers[-1].start()
+
+    sys.unraisablehook = again
+    try:
+        with handling(interrupt):
+            try:
+                yield
+            finally:
+                for timer in timers:
+                    timer.cancel()
+    finally:
+        sys.unraisablehook = before
 
 
 @contextmanager

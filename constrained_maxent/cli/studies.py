@@ -16,6 +16,9 @@ from constrained_maxent.cli.console import console, figures_table, number, print
 from constrained_maxent.engine import EngineProgress
 from constrained_maxent.evaluation import Estimate, over_seeds
 from constrained_maxent.reproduction import AgentStudyName, Effort, MepolTaskName, WorldName, agents, control
+from constrained_maxent.reproduction.explore_then_learn import figures as learning_figures
+from constrained_maxent.reproduction.explore_then_learn import study as learning
+from constrained_maxent.reproduction.explore_then_learn.tasks import WORLDS
 from constrained_maxent.reproduction.grid.claims import Claim, claims, claims_table
 from constrained_maxent.reproduction.grid.figures import draw_study
 from constrained_maxent.reproduction.grid.run import StudyFiles, frank_wolfe_mixtures, run_study
@@ -233,11 +236,6 @@ def reproduce_explore_then_learn(
     names: Iterable[WorldName], out: Path, *, seeds: int, workers: int, quiet: bool, **how: Any
 ) -> None:
     """Gather and learn in the environments of these names, all if there are none, write and print what came out."""
-    # Imported late: the others need no PyTorch networks of their own.
-    from constrained_maxent.reproduction.explore_then_learn import figures as learning_figures
-    from constrained_maxent.reproduction.explore_then_learn import study as learning
-    from constrained_maxent.reproduction.explore_then_learn.tasks import WORLDS
-
     require_folder(out)
     for name in dict.fromkeys(names) or WORLDS:
         begun = time.perf_counter()

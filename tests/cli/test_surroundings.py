@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import warnings
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 import constrained_maxent
 from constrained_maxent import cli, startup
+from constrained_maxent.cli.console import terminating_as_interrupt
 from constrained_maxent.cli.streams import speaking
 from constrained_maxent.errors import InvalidSetting, RedundantObservation
 
@@ -86,6 +88,19 @@ class TestSignals:
         monkeypatch.setattr("constrained_maxent.runs.train", hang_up)
         assert cmaxent("train", GRID) == (130, "", "cmaxent: interrupted.\n")
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+
+    def test_one_that_a_callback_swallows_comes_again(self):
+        class Leaving:
+            def __del__(self):
+                signal.raise_signal(signal.SIGTERM)
+
+        def work():
+            Leaving()  # nobody hears what is raised as it goes
+            time.sleep(30.0)
+            pytest.fail("it was lost")
+
+        with pytest.raises(KeyboardInterrupt), terminating_as_interrupt():
+            work()
 
     def test_nohup(self):
         before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
