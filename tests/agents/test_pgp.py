@@ -512,6 +512,18 @@ class TestPlan:
     def test_the_rate_stays_without_a_final_one(self, reporter):
         assert self.rates(self.agent(reporter, final_learning_rate=None), {"iterations": 5}) == [0.1] * 5
 
+    def test_of_networks_it_shrinks_with_the_root_of_batches_after_the_first_twenty(self, reporter):
+        agent = self.agent(reporter, final_learning_rate=None, policy="mlp", hidden_sizes=(4,), baseline="none")
+        rates = {}
+
+        def note(agent, report):
+            rates[agent.iteration] = agent.optimizer.param_groups[0]["lr"]
+
+        # In two parts: where the first call planned to end is no matter.
+        agent.learn(iterations=21, callback=note)
+        agent.learn(iterations=59, callback=note)
+        assert [rates[t] for t in (1, 20, 45, 80)] == pytest.approx([0.1, 0.1, 0.1 * 2 / 3, 0.05], rel=1e-12)
+
     @pytest.mark.parametrize("planned", [0, -1, 1.5, "2", True])
     def test_refused(self, reporter, planned):
         with pytest.raises(InvalidSetting, match="planned"):

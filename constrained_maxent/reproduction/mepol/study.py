@@ -21,7 +21,7 @@ from constrained_maxent.occupancy import NearestNeighbors
 from constrained_maxent.problem import Constraint
 from constrained_maxent.reproduction import MepolTaskName
 from constrained_maxent.reproduction.measured_once import measured_once
-from constrained_maxent.reproduction.mepol.tasks import COPIES, TASKS, Task, VectorEnv
+from constrained_maxent.reproduction.mepol.tasks import TASKS, Task, VectorEnv
 from constrained_maxent.types import FloatArray
 from constrained_maxent.wrappers import constrain
 
@@ -98,12 +98,12 @@ def measure(run: MepolRun) -> dict[str, Any]:
     task = TASKS[run.task]
     cost = LinearCost(task.cost, limit=task.limit)
     env = constrain(
-        task.make(COPIES),
+        task.make(task.copies),
         Entropy(over="state"),
         {"cost": Constraint(cost)} if run.case == "limit" else {},
         estimator=NearestNeighbors(periodic=task.periodic),
         state=task.explored,
-        episodes_per_batch=COPIES,
+        episodes_per_batch=task.copies,
         discount=1.0,
     )
     agent = PGP(env, seed=run.seed)

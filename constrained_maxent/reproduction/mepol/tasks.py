@@ -16,9 +16,6 @@ from constrained_maxent.wrappers.states import StateSource
 
 VectorEnv = gym.vector.VectorEnv[Any, Any, Any]
 
-COPIES = 20
-"""Episodes of a batch."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
@@ -30,7 +27,8 @@ class Task:
         periodic: angles of that.
         measured: the coordinates of the observation that the yardstick measures; ``None``: all.
         neighbors: k of the yardstick.
-        batches: of 20 episodes each.
+        copies: of the environment: the episodes of a batch, which has about 8,000 to 10,000 steps.
+        batches: how many are trained on.
         seeds: how many are run.
         cost: 0 or 1 for each step: a key of ``info``, or a function of observation, action and next observation.
         limit: the share of steps that may cost.
@@ -42,6 +40,7 @@ class Task:
     periodic: tuple[int, ...] = ()
     measured: tuple[int, ...] | None = None
     neighbors: int = 4
+    copies: int = 20
     batches: int
     seeds: int = 5
     cost: str | Callable[[Any, Any, Any], float]
@@ -77,7 +76,9 @@ def is_upper_right(observation: Any, action: Any, next_observation: Any) -> floa
 
 TASKS: Mapping[MepolTaskName, Task] = {
     "mountain-car": Task(make=_copies(EndlessMountainCar, 400), batches=130, cost=is_fast, limit=0.05),
-    "four-rooms": Task(make=_copies(FourRooms, 1200), neighbors=50, batches=40, cost=is_upper_right, limit=0.05),
+    "four-rooms": Task(
+        make=_copies(FourRooms, 1200), neighbors=50, copies=8, batches=100, cost=is_upper_right, limit=0.05
+    ),
     "ant": Task(
         make=_robot("SafeAnt-v0", 500, 0.05),
         explored="torso",

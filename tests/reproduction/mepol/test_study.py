@@ -1,6 +1,7 @@
 """MEPOL's yardstick against a closed form, and a tiny run of the study."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ def test_uniform_actions_on_the_car_have_the_published_entropy():
 
 def test_a_tiny_study(tmp_path, monkeypatch):
     monkeypatch.setattr(study, "EPISODES", 4)
-    monkeypatch.setattr(study, "COPIES", 2)
+    monkeypatch.setattr(study, "TASKS", {"mountain-car": replace(TASKS["mountain-car"], copies=2)})
     rows = run_study("mountain-car", tmp_path / "runs", seeds=1, batches=1)
     assert rows["case"].to_list() == ["no limit", "no limit", "limit", "limit"]
     assert rows["steps"].to_list() == [0, 800, 0, 800]
