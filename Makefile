@@ -11,7 +11,7 @@ VENV_OLDEST := .venv-oldest
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest fuzz lint benchmarks constraints clean FORCE
+.PHONY: help demo test test-oldest fuzz lint benchmarks dist constraints clean FORCE
 
 help:
 	@echo 'make demo         train PGP on the grid; write a figure and a summary to runs/demo'
@@ -20,6 +20,7 @@ help:
 	@echo 'make fuzz         try $(SEQUENCES) random sequences of operations, each against a count by hand'
 	@echo 'make lint         check format, style, types and the direction of imports'
 	@echo 'make benchmarks   measure the overhead of the wrappers and the speed of engines and oracle'
+	@echo 'make dist         build wheel and sdist into dist/, and try the wheel in an environment of its own'
 	@echo 'make constraints  resolve the dependencies anew and write constraints.txt, constraints-oldest.txt'
 	@echo 'make clean        remove the virtual environments, caches and builds; keep runs/'
 	@echo
@@ -55,6 +56,20 @@ benchmarks: $(VENV)/.complete
 	$(BIN)/python benchmarks/mujoco_vector.py --model HalfCheetah Ant Humanoid --num-envs 64 --steps 40
 	$(BIN)/python benchmarks/control_training.py
 	$(BIN)/python benchmarks/oracle.py
+
+# The wheel is built from the sdist, so that both are whole. It is tried far from this folder, whose package Python
+# would find first.
+dist: $(VENV)/.complete
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	@set -eu; work=$$(mktemp -d); trap 'rm -rf "$$work"' EXIT; \
+	'$(PYTHON)' -m venv "$$work/venv"; \
+	"$$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check --constraint constraints.txt dist/*.whl; \
+	cd "$$work"; venv/bin/cmaxent --version; \
+	for id in FrozenLake-PGP-v0 SafeCartpole-PGP-v0 PointMass-PGP-v0; do \
+		venv/bin/cmaxent train "$$id" --iterations 1 --quiet --out "$$id" > log 2>&1 || { cat log >&2; exit 1; }; \
+	done; \
+	echo 'the wheel is installed, and trains, in an environment of its own'
 
 # A set-up is complete when `.complete` is there and names this folder: it is removed before the first change and
 # written after the last. An environment that was interrupted, copied or moved, or whose interpreter is gone, is made

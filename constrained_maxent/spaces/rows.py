@@ -240,7 +240,8 @@ def _numbers(space: gym.Space[Any], value: Any) -> FloatArray:
 
 
 def _shaped(space: gym.Space[Any], array: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    if array.size != math.prod(shape):
+    # As many numbers in another layout, such as channels that come first, would mean something else.
+    if [size for size in array.shape if size != 1] != [size for size in shape if size != 1]:
         raise InvalidData(f"An element of {space} has shape {space.shape}, here the numbers have shape {array.shape}.")
     return array.reshape(shape)
 

@@ -262,6 +262,22 @@ def test_parts_of_another_width_would_move_the_others(space, value):
         as_row(space, value)
 
 
+@pytest.mark.parametrize("shape", [(3, 2), (6,), (1, 6)])
+def test_as_many_numbers_in_another_layout_would_be_others(shape):
+    """A row-major copy of a (3, 2) array, read as (2, 3), has entry 3 where the space has entry 2."""
+    numbers = np.arange(6.0).reshape(shape)
+    with pytest.raises(InvalidData, match=r"has shape \(2, 3\), here the numbers have shape"):
+        as_row(Box(0, 9, (2, 3)), numbers)
+    with pytest.raises(InvalidData, match="here the numbers have shape"):
+        as_rows(Box(0, 9, (2, 3)), numbers[None])
+
+
+def test_axes_of_length_one_are_no_layout():
+    numbers = np.arange(6.0).reshape(1, 2, 3)
+    assert as_row(Box(0, 9, (2, 3)), numbers).shape == (2, 3)
+    assert as_row(Box(0, 9, (1,)), 3.0).shape == (1,)
+
+
 def test_fractions_in_a_space_of_whole_numbers_are_not_cut_off():
     space = Box(0, 255, (300,), dtype=np.uint8)
     kept = kept_rows(space, np.full((2, 300), 7.0), are_needed=True)

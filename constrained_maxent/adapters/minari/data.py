@@ -179,7 +179,7 @@ class _Steps:
                 "DataCollector writes it with record_infos=True; or give state= a function of observations, or their "
                 "keys or coordinates."
             )
-        return np.array([reader.one(None, {key: value}) for value in np.asarray(infos[key])[:n]])
+        return reader.many(self._spaces[0], None, {key: np.asarray(infos[key])[:n]}, np.ones(n, dtype=bool))
 
     def _costs(self, episode: Any, elements: _Elements, infos: Any, n: int) -> dict[str, FloatArray]:
         costs = {}
