@@ -18,16 +18,21 @@ CHANNELS = (16, 32)
 
 
 def is_picture(space: gym.Space[Any]) -> bool:
-    """Whether this is a ``Box`` of ``uint8``, ``(H, W)``, ``(H, W, C)`` or ``(C, H, W)``, of at least 16 by 16."""
-    if not isinstance(space, gym.spaces.Box) or space.dtype != np.uint8 or len(space.shape) not in (2, 3):
+    """Whether this is a ``Box`` of ``uint8``, ``(H, W)``, ``(H, W, C)`` or ``(C, H, W)``, of at least 16 by 16; or a
+    stack of frames in color, with the number of frames before that.
+    """
+    if not isinstance(space, gym.spaces.Box) or space.dtype != np.uint8 or len(space.shape) not in (2, 3, 4):
         return False
     return min(layout(space.shape)[1:]) >= _LEAST_SIDE
 
 
 def layout(shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """Channels, height and width of a picture."""
+    """Channels, height and width of a picture; of a stack, the channels of all frames."""
     if len(shape) == 2:
         return 1, *shape
+    if len(shape) == 4:
+        channels, height, width = layout(shape[1:])
+        return shape[0] * channels, height, width
     return shape if has_channels_first(shape) else (shape[2], shape[0], shape[1])  # type: ignore[return-value]
 
 

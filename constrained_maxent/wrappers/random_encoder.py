@@ -33,7 +33,8 @@ class RandomEncoder:
 
     Raises:
         InvalidSetting: arguments out of range.
-        InvalidData: when called with what is no picture, ``(H, W)``, ``(H, W, C)`` or ``(C, H, W)``.
+        InvalidData: when called with what is no picture, ``(H, W)``, ``(H, W, C)`` or ``(C, H, W)``, or a stack of
+            frames of the last two.
 
     >>> encoder = RandomEncoder(n_features=3, seed=1)
     >>> picture = np.zeros((84, 84, 3), dtype=np.uint8)
@@ -55,12 +56,13 @@ class RandomEncoder:
     def __call__(self, picture: Any) -> FloatArray:
         """The features of one picture, ``(n_features,)``; those of ``uint8`` count as from 0 to 1."""
         x = np.asarray(picture)
-        if x.dtype.kind not in "fiub" or x.ndim not in (2, 3) or not x.size:
+        if x.dtype.kind not in "fiub" or x.ndim not in (2, 3, 4) or not x.size:
             raise InvalidData(
-                f"RandomEncoder takes one picture, (H, W), (H, W, C) or (C, H, W), not shape {x.shape} of {x.dtype}: "
-                "of a dictionary give it a part, state=lambda observation: encoder(observation['image'])."
+                f"RandomEncoder takes one picture, (H, W), (H, W, C) or (C, H, W), or a stack of them, not shape "
+                f"{x.shape} of {x.dtype}: of a dictionary give it a part, "
+                "state=lambda observation: encoder(observation['image'])."
             )
-        x = x[:, :, None] if x.ndim == 2 else np.moveaxis(x, 0, 2) if has_channels_first(x.shape) else x
+        x = np.concatenate([_channels_last(frame) for frame in (x if x.ndim == 4 else x[None])], axis=2)
         scaled = x.astype(np.float32) / np.float32(255.0 if x.dtype == np.uint8 else 1.0)
         *convolutions, last = self._weights(scaled.shape)
         for weights in convolutions:
@@ -87,6 +89,12 @@ class RandomEncoder:
 
     def __getstate__(self) -> dict[str, Any]:
         return {"n_features": self.n_features, "seed": self.seed, "_layers": {}}
+
+
+def _channels_last(frame: NDArray[Any]) -> NDArray[Any]:
+    if frame.ndim == 2:
+        return frame[:, :, None]
+    return np.moveaxis(frame, 0, 2) if has_channels_first(frame.shape) else frame
 
 
 def _gaussian(rng: np.random.Generator, n_in: int, n_out: int, *, gain: float) -> NDArray[np.float32]:

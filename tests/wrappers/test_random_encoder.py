@@ -61,13 +61,19 @@ def test_like_pictures_are_near_each_other() -> None:
     assert np.isfinite(distances).all()
 
 
+def test_a_stack_is_a_picture_with_the_channels_of_all_frames() -> None:
+    frames = np.random.default_rng(0).integers(0, 256, (2, 20, 20, 3)).astype(np.uint8)
+    encoder = RandomEncoder()
+    np.testing.assert_array_equal(encoder(frames), encoder(np.concatenate(list(frames), axis=2)))
+
+
 @pytest.mark.parametrize("settings", [{"n_features": 0}, {"n_features": 65}, {"seed": -1}])
 def test_arguments_out_of_range(settings: Any) -> None:
     with pytest.raises(InvalidSetting, match=next(iter(settings))):
         RandomEncoder(**settings)
 
 
-@pytest.mark.parametrize("value", [{"image": spot(0)}, np.zeros(3), np.zeros((2, 8, 8, 3)), "a", np.zeros((0, 8))])
+@pytest.mark.parametrize("value", [{"image": spot(0)}, np.zeros(3), np.zeros((2, 2, 8, 8, 3)), "a", np.zeros((0, 8))])
 def test_what_is_no_picture(value: Any) -> None:
     with pytest.raises(InvalidData, match="one picture"):
         RandomEncoder()(value)

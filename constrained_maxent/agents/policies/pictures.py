@@ -12,7 +12,7 @@ class PictureEncoder(nn.Module):
     """Convolutions of 3 by 3 with stride 2 and ReLU, of 16 channels and then 32, until the sides are at most 8.
 
     Args:
-        shape: of the pictures, ``(H, W)``, ``(H, W, C)`` or ``(C, H, W)``.
+        shape: of the pictures, ``(H, W)``, ``(H, W, C)`` or ``(C, H, W)``; or of stacks of frames of the last two.
 
     Attributes:
         size: number of outputs.
@@ -20,9 +20,9 @@ class PictureEncoder(nn.Module):
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         super().__init__()
-        self._shape = shape
-        channels, height, width = layout(shape)
-        self._is_last = len(shape) == 3 and not has_channels_first(shape)
+        self._frame = shape[-3:] if len(shape) == 4 else shape
+        self._layout = channels, height, width = layout(shape)
+        self._is_last = len(self._frame) == 3 and not has_channels_first(self._frame)
         layers: list[nn.Module] = []
         while max(height, width) > LARGEST_SIDE:
             out = CHANNELS[min(len(layers) // 2, 1)]
@@ -33,10 +33,8 @@ class PictureEncoder(nn.Module):
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
         """Outputs ``(n, size)`` of pictures ``(n, H·W·C)`` with numbers from 0 to 255."""
-        pictures = rows.reshape(len(rows), *self._shape).to(torch.float32) / 255.0
+        frames = rows.reshape(-1, *self._frame).to(torch.float32) / 255.0
         if self._is_last:
-            pictures = pictures.permute(0, 3, 1, 2)
-        elif len(self._shape) == 2:
-            pictures = pictures[:, None]
-        encoded: torch.Tensor = self.layers(pictures)
+            frames = frames.permute(0, 3, 1, 2)
+        encoded: torch.Tensor = self.layers(frames.reshape(len(rows), *self._layout))
         return encoded

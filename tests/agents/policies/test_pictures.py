@@ -22,7 +22,7 @@ def picture(*shape, dtype=np.uint8):
     return Box(0, 255, shape, dtype)
 
 
-@pytest.mark.parametrize("shape", [(16, 16), (84, 84, 3), (4, 84, 84), (210, 160, 3)])
+@pytest.mark.parametrize("shape", [(16, 16), (84, 84, 3), (4, 84, 84), (210, 160, 3), (4, 84, 84, 3), (4, 3, 84, 84)])
 def test_what_is_a_picture(shape):
     assert is_picture(picture(*shape))
 
@@ -56,6 +56,16 @@ def test_channels_last_or_first_or_none_are_the_same_picture():
     gray, alone = PictureEncoder((40, 32, 1)), PictureEncoder((40, 32))
     alone.load_state_dict(gray.state_dict())
     np.testing.assert_allclose(encoded(alone, pictures[..., 0]), encoded(gray, pictures[..., :1]), atol=1e-6)
+
+
+def test_the_channels_of_a_stack_are_those_of_its_frames():
+    frames = RNG.integers(0, 256, (2, 4, 40, 32, 3)).astype(np.uint8)
+    channels = frames.transpose(0, 1, 4, 2, 3)
+    flat, last, first = PictureEncoder((12, 40, 32)), PictureEncoder((4, 40, 32, 3)), PictureEncoder((4, 3, 40, 32))
+    expected = encoded(flat, channels.reshape(2, 12, 40, 32))
+    for stacked, given in ((last, frames), (first, channels.copy())):
+        stacked.load_state_dict(flat.state_dict())
+        np.testing.assert_allclose(encoded(stacked, given), expected, atol=1e-6)
 
 
 def test_pictures_beside_other_parts():
