@@ -12,7 +12,7 @@ import tyro
 from constrained_maxent import runs
 from constrained_maxent.cli.console import figures_table, print_paths, print_table, say
 from constrained_maxent.errors import UnevenRuns
-from constrained_maxent.runs.comparison_files import entries, headings, tables
+from constrained_maxent.runs.comparison_files import lines_of, tables
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +39,10 @@ class Compare:
             warnings.simplefilter("ignore", UnevenRuns)  # the notes say it
             found = runs.compare(self.paths, at=self.at)
         for title, rows in tables(found):
-            table = figures_table(title, *headings(rows, found.baseline))
-            for row in rows:
-                table.add_row(*entries(row, is_compared=len(rows) > 1))
+            headings, *entries = lines_of(rows, found.baseline)
+            table = figures_table(title, *headings)
+            for entry in entries:
+                table.add_row(*entry)
             print_table(table)
         say(f"Values: {found.source}. Intervals: 95 %, stratified bootstrap over seeds.")
         for note in found.notes:

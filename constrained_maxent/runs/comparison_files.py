@@ -24,19 +24,19 @@ _LATEX = {
 }
 
 
-def headings(rows: Sequence[Row], baseline: str) -> list[str]:
-    """Of the table of one quantity: what :func:`entries` gives."""
-    kept = ["limit kept"] if rows[0].kept is not None else []
-    compared = [f"mean - that of {baseline}", f"P(better than {baseline})"] if len(rows) > 1 else []
-    return ["method", "seeds", "mean", "interquartile mean", *kept, *compared]
+def lines_of(rows: Sequence[Row], baseline: str) -> list[list[str]]:
+    """The table of these rows in words, its headings first, without columns that are empty."""
+    headings = ["method", "seeds", "mean", "interquartile mean", "limit kept"]
+    headings += [f"mean - that of {baseline}", f"P(better than {baseline})"]
+    entries = [_entries(row) for row in rows]
+    columns = [i for i in range(len(headings)) if any(line[i] for line in entries)]
+    return [[line[i] for i in columns] for line in (headings, *entries)]
 
 
-def entries(row: Row, *, is_compared: bool) -> list[str]:
-    """A row in words; empty where there is nothing to say."""
-    kept = [f"{row.kept:.0%}"] if row.kept is not None else []
-    difference = "" if row.difference is None else f"{row.difference}{', paired' if row.paired else ''}"
-    compared = [difference, _text(row.improvement)] if is_compared else []
-    return [row.method, str(row.n_seeds), _text(row.mean), _text(row.iqm), *kept, *compared]
+def _entries(row: Row) -> list[str]:
+    kept = "" if row.kept is None else f"{row.kept:.0%}"
+    difference = f"{_text(row.difference)}{', paired' if row.paired else ''}"
+    return [row.method, str(row.n_seeds), _text(row.mean), _text(row.iqm), kept, difference, _text(row.improvement)]
 
 
 def tables(comparison: Comparison) -> list[tuple[str, list[Row]]]:
@@ -70,7 +70,7 @@ def markdown(comparison: Comparison) -> str:
     """The tables and the notes."""
     lines = [f"Values: {comparison.source}. Intervals: 95 %, stratified bootstrap over seeds.", ""]
     for title, rows in tables(comparison):
-        cells = [headings(rows, comparison.baseline), *(entries(row, is_compared=len(rows) > 1) for row in rows)]
+        cells = lines_of(rows, comparison.baseline)
         first, *others = ["| " + " | ".join(map(_markdown, line)) + " |" for line in cells]
         lines += [f"**{_markdown(title)}**", "", first, "| --- " + "| ---: " * (len(cells[0]) - 1) + "|", *others, ""]
     return "\n".join([*lines, *(f"- {_markdown(note)}" for note in comparison.notes)]).rstrip("\n") + "\n"
@@ -78,22 +78,14 @@ def markdown(comparison: Comparison) -> str:
 
 def latex(comparison: Comparison) -> str:
     """A ``table`` of all quantities, with rules of booktabs; what its figures are stands in its caption."""
-    every = tables(comparison)
-    has_kept = any(row.kept is not None for row in comparison.rows)
-    is_compared = any(len(rows) > 1 for _, rows in every)
-    first = ["method", "seeds", "mean", "interquartile mean"] + ["limit kept"] * has_kept
-    first += ["difference of means", "$P$(better)"] * is_compared
-    lines = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{l{'r' * (len(first) - 1)}}}", r"\toprule"]
-    lines.append(" & ".join(first) + r" \\")
-    for title, rows in every:
-        lines += [r"\midrule", rf"\multicolumn{{{len(first)}}}{{l}}{{\emph{{{_latex(title)}}}}} \\"]
-        for row in rows:
-            cells = entries(row, is_compared=is_compared)
-            if has_kept and row.kept is None:
-                cells.insert(4, "")
-            lines.append(" & ".join(map(_latex, cells)) + r" \\")
-    against = f" Differences and $P$ are from {_latex(comparison.baseline)}." if is_compared else ""
-    caption = f"Values: {_latex(comparison.source)}. Intervals: 95\\,\\%, stratified bootstrap over seeds.{against}"
+    head, *every = lines_of(comparison.rows, comparison.baseline)
+    lines = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}", r"\toprule"]
+    lines.append(" & ".join(map(_latex, head)) + r" \\")
+    entries = iter(every)
+    for title, rows in tables(comparison):
+        lines += [r"\midrule", rf"\multicolumn{{{len(head)}}}{{l}}{{\emph{{{_latex(title)}}}}} \\"]
+        lines += [" & ".join(map(_latex, entry)) + r" \\" for _, entry in zip(rows, entries, strict=False)]
+    caption = f"Values: {_latex(comparison.source)}. Intervals: 95\\,\\%, stratified bootstrap over seeds."
     lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{caption}}}", r"\end{table}"]
     return "\n".join([*(f"% {note}" for note in comparison.notes), *lines]) + "\n"
 

@@ -1,6 +1,7 @@
 """Comparisons of run folders that are written by hand, with figures by hand and by SciPy, and their files."""
 
 import csv
+import json
 import re
 
 import numpy as np
@@ -134,6 +135,14 @@ class TestSources:
             -5.0,
             "the last batch of each run alone (summary.json)",
         )
+
+    def test_exact_values_that_fresh_episodes_contradicted(self, write_run):
+        path = write_run("run", objective=5.0, episodes=20)
+        evaluation = json.loads((path / "evaluation.json").read_text())
+        (path / "evaluation.json").write_text(
+            json.dumps({**evaluation, "exact": None, "no_exact": "It does otherwise."})
+        )
+        assert row(compare([path]), method="PGP").mean.mean == 4.5
 
     def test_evaluations_of_unlike_numbers_of_episodes(self, write_run):
         paths = [write_run(f"run{n}", seed=n, exact=False, episodes=n) for n in (20, 40)]
@@ -374,7 +383,8 @@ class TestFiles:
         assert "Values: exact values of the last policies." in text
         assert "| penalty_of=c\\|d | 3 | 1.0000 [0.0000, 2.0000] | 1.0000 [0.0000, 2.0000] |" in text
         rows = [line for line in text.splitlines() if line.startswith("|")]
-        assert {len(re.findall(r"(?<!\\)\|", line)) for line in rows[:4]} == {7}
+        # Method, seeds, mean, interquartile mean, difference and probability; of the cost its limit as well.
+        assert [len(re.findall(r"(?<!\\)\|", line)) for line in rows] == [7] * 4 + [8] * 4
 
     def test_latex(self, found):
         text = latex(found)
