@@ -143,7 +143,8 @@ def compare(paths: Sequence[str | os.PathLike[str]], *, at: At | None = None) ->
             raise
         notes.append(f"There are no curves. {error}")
     if at is None:
-        source, values = final_values(runs)
+        source, values, unused = final_values(runs)
+        notes += unused
         words = source.words
     else:
         assert found is not None

@@ -40,10 +40,11 @@ class Source:
     is_one_batch: bool = False
 
 
-def final_values(runs: Sequence[Run]) -> tuple[Source, list[Values]]:
+def final_values(runs: Sequence[Run]) -> tuple[Source, list[Values], list[str]]:
     """Of each run what its last policy is worth, by quantity, from the best source that all of them have.
 
-    Exact values come first, which have no error of sampling; then fresh episodes; then the last batch alone.
+    Exact values come first, which have no error of sampling; then fresh episodes; then the last batch alone. In
+    sentences, which better sources only some have.
 
     Raises:
         InvalidRun: a run without a summary; fresh episodes of another iteration than the last, or of different numbers;
@@ -60,6 +61,7 @@ def final_values(runs: Sequence[Run]) -> tuple[Source, list[Values]]:
                 f"{run.path} was evaluated after {run.evaluation.get('iteration')} iterations, and trained for "
                 f"{run.summary.get('iterations')}: evaluate it anew, cmaxent evaluate {run.path}."
             )
+    notes: list[str] = []
     for source, read in _FINAL:
         values = [read(run) for run in runs]
         if all(values):
@@ -69,7 +71,13 @@ def final_values(runs: Sequence[Run]) -> tuple[Source, list[Values]]:
                 for name, value in known.items():
                     if not math.isfinite(value):
                         raise InvalidRun(f"{run.path} ended with {name} = {value}: no mean holds it. Leave it out.")
-            return source, values
+            return source, values, notes
+        if any(values):
+            without = next(run.path for run, known in zip(runs, values, strict=True) if not known)
+            notes.append(
+                f"Only {sum(map(bool, values))} of {len(runs)} runs have {source.words}, {without} for one has none: "
+                "they are not used. Runs that have them compare by them alone."
+            )
     raise InvalidRun(
         "The runs have no values in common: let cmaxent evaluate write an evaluation.json for all of them."
     )

@@ -129,6 +129,8 @@ class TestSources:
             4.5,
             "fresh episodes of the last policies (evaluation.json)",
         )
+        (note,) = (note for note in found.notes if "Only 2 of 3 runs have exact values of the last policies" in note)
+        assert "fresh for one has none" in note
         paths.append(write_run("batch", seed=3, objective=5.0, exact=False))
         found = compare(paths)
         assert (row(found, method="PGP").mean.mean, found.source) == (
