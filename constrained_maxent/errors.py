@@ -193,3 +193,7 @@ class NotEvaluated(UserWarning):
 
 class MovingReward(UserWarning):
     """Somebody scores a policy by rewards that move with the estimate, and feeds it; a warning."""
+
+
+class UnevenRuns(UserWarning):
+    """Runs that are compared had unlike chances: other lengths, unfinished, failed, or measured unlike; a warning."""

@@ -1,4 +1,4 @@
-"""``cmaxent``: train, evaluate, certify, plot and film, solve problems exactly, and reproduce the paper's studies.
+"""``cmaxent``: train, evaluate, compare, certify, plot, film, solve problems exactly, reproduce the paper's studies.
 
 A command is a dataclass of options with a method ``run``, which takes the names of the options on the command line and
 returns the exit code. Its module is imported when it is called, so that help waits for no PyTorch and no solver.
@@ -26,6 +26,8 @@ COMMANDS = {
     "train": "Train PGP on an environment and write a run folder: config, metrics, checkpoint, summary, figures.",
     "evaluate": "Evaluate the last policies of runs on fresh episodes, and exactly where the environment is finite and "
     "known.",
+    "compare": "Compare methods over seeds and environments: means, interquartile means, intervals, differences, "
+    "curves.",
     "collect": "Step the last policy of a run on fresh episodes, and keep what it saw as a Minari data set.",
     "plot": "Draw the figures of a run again: curves, and what the policy does on lakes, cartpole and point mass.",
     "video": "Film fresh episodes of a run's policy as MP4, with the path of the pole's tip or of the point mass.",
@@ -41,6 +43,7 @@ _CLASSES = {
     "check": "check:Check",
     "train": "train:Train",
     "evaluate": "runs:Evaluate",
+    "compare": "compare:Compare",
     "collect": "collect:Collect",
     "plot": "runs:Plot",
     "video": "runs:Video",

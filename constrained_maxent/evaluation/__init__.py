@@ -1,5 +1,11 @@
 """Entropy, coverage, costs and constraint values measured apart from training."""
 
+from constrained_maxent.evaluation.comparison import (
+    aggregate,
+    difference_of_means,
+    interquartile_mean,
+    probability_of_improvement,
+)
 from constrained_maxent.evaluation.exact import QUICK_VARIABLES, ExactEvaluation, ExactProblem, exact_problem
 from constrained_maxent.evaluation.limits import LimitVerdict, describe_training, judge
 from constrained_maxent.evaluation.rollouts import RolloutEvaluation, evaluate_batch, evaluate_rollouts
@@ -28,13 +34,17 @@ __all__ = [
     "StateEvaluation",
     "StateMeasures",
     "UniformActions",
+    "aggregate",
     "bootstrap_mean",
     "bootstrap_ratio",
     "describe_training",
+    "difference_of_means",
     "evaluate_batch",
     "evaluate_rollouts",
     "exact_problem",
+    "interquartile_mean",
     "judge",
     "over_seeds",
+    "probability_of_improvement",
     "state_entropy",
 ]

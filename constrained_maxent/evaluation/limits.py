@@ -71,7 +71,7 @@ def judge(name: str, constraint: Constraint, violation: Estimate, *, n_episodes:
     if math.isnan(violation.mean):
         status = "undecided"
     elif n_episodes is None:
-        status = "kept" if violation.mean <= _ROUNDING * (abs(limit) or 1.0) else "broken"
+        status = "kept" if is_kept(violation.mean, limit) else "broken"
     elif n_episodes < _LEAST_EPISODES:
         status = "undecided"
     elif violation.high <= 0.0:
@@ -86,6 +86,11 @@ def judge(name: str, constraint: Constraint, violation: Estimate, *, n_episodes:
     return LimitVerdict(
         name=name, limit=limit, violation=violation, n_episodes=n_episodes, status=status, remedy=remedy
     )
+
+
+def is_kept(violation: float, limit: float) -> bool:
+    """Whether R ≤ 0, but for rounding."""
+    return violation <= _ROUNDING * (abs(limit) or 1.0)
 
 
 def _more_episodes(violation: Estimate, n_episodes: int) -> str:

@@ -147,17 +147,45 @@ def _ratio(totals: FloatArray, sizes: FloatArray, axis: int) -> Any:
     return totals.sum(axis=axis) / sizes.sum(axis=axis)
 
 
-def _interval(columns: tuple[FloatArray, ...], statistic: Callable[..., Any], mean: float, seed: int) -> Estimate:
+def percentile_interval(
+    samples: Sequence[FloatArray],
+    statistic: Callable[..., Any],
+    *,
+    paired: bool,
+    seed: int,
+    axis: int = -1,
+    n_resamples: int = 9999,
+    numbers: int | None = None,
+) -> tuple[Any, Any]:
+    """Bounds of a statistic's 95 % percentile bootstrap interval, by SciPy.
+
+    Args:
+        samples: arrays whose entries along ``axis`` are drawn again with replacement, each array by itself.
+        statistic: of such arrays, and of an ``axis``.
+        paired: whether the arrays are of one length, and their entries drawn together.
+        seed: of the resampling.
+        axis: of the samples.
+        n_resamples: how often they are drawn.
+        numbers: that the statistic of one resample has to hold; those of the samples, if not given.
+    """
     # Imported late: it takes longer than everything else here, and most commands never come this far.
     from scipy.stats import bootstrap
 
     interval = bootstrap(
-        columns,
+        tuple(samples),
         statistic,
-        paired=True,
+        paired=paired,
+        axis=axis,
+        vectorized=True,
+        n_resamples=n_resamples,
         confidence_level=0.95,
         method="percentile",
-        batch=max(1, _RESAMPLED_AT_ONCE // sum(map(len, columns))),
+        batch=max(1, _RESAMPLED_AT_ONCE // (numbers or sum(sample.size for sample in samples))),
         rng=np.random.default_rng(check_seed("seed", seed)),
     ).confidence_interval
-    return Estimate(mean, float(interval.low), float(interval.high))
+    return interval.low, interval.high
+
+
+def _interval(columns: tuple[FloatArray, ...], statistic: Callable[..., Any], mean: float, seed: int) -> Estimate:
+    low, high = percentile_interval(columns, statistic, paired=True, seed=seed)
+    return Estimate(mean, float(low), float(high))

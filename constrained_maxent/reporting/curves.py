@@ -27,12 +27,15 @@ LINES = ("--", ":", "-.", (0, (8, 2)), (0, (1, 4)), (0, (4, 4)))
 class Curve:
     """One setting over ``x`` ``(n,)``: ``values`` of every seed, ``(n_seeds, n)``, where NaN leaves a gap.
 
-    The same ``label`` has the same color in every panel.
+    The same ``label`` has the same color in every panel. ``middle`` ``(n,)`` is drawn in place of the mean over seeds,
+    with its ``bounds``, low and high ``(n,)``, as the band; without bounds, with the seeds' own lines.
     """
 
     label: str
     x: ArrayLike
     values: ArrayLike
+    middle: ArrayLike | None = None
+    bounds: tuple[ArrayLike, ArrayLike] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +89,14 @@ def curves_figure(panels: Sequence[Sequence[Panel]], *, band: Band = "deviation"
             color = COLORS[number % len(COLORS)]
             dashes = DASHES[number // len(COLORS) % len(DASHES)]
             x, mean, half = _moments(curve, band)
-            axes.fill_between(x, mean - half, mean + half, color=color, alpha=0.2, linewidth=0)
-            if band == "runs":
+            low, high, runs = mean - half, mean + half, band == "runs"
+            if curve.middle is not None:
+                mean, runs = np.asarray(curve.middle, dtype=np.float64), curve.bounds is None
+                low, high = (mean, mean) if curve.bounds is None else map(np.asarray, curve.bounds)
+                if not len(x) == len(mean) == len(low) == len(high):
+                    raise InvalidData(f"The curve {curve.label!r} has a middle or bounds of other lengths than its x.")
+            axes.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
+            if runs:
                 for run in axes.plot(x, np.asarray(curve.values).T, color=color, linewidth=0.6, alpha=0.6):
                     mark_single_points(run, 2.0)
             (line,) = axes.plot(x, mean, dashes, color=color, linewidth=1.4, label=curve.label)
@@ -99,6 +108,8 @@ def curves_figure(panels: Sequence[Sequence[Panel]], *, band: Band = "deviation"
                 if not np.isfinite(value):
                     raise NonFiniteValue(f"The line {name!r} is {value!r}: only finite lines can be drawn.")
                 handles[name] = axes.axhline(value, color=INK, linestyle=style, linewidth=1.0, label=name)
+        if not panel.curves and not panel.lines:
+            axes.set_axis_off()
         axes.set_title(panel.title, fontsize=9)
         axes.set_xlabel(panel.xlabel, fontsize=9)
         axes.set_ylabel(panel.ylabel, fontsize=9)

@@ -20,6 +20,8 @@ from constrained_maxent.lazy import lazy
 
 if TYPE_CHECKING:
     from constrained_maxent.runs.collecting import Collected, collect
+    from constrained_maxent.runs.comparison import Comparison, compare
+    from constrained_maxent.runs.comparison_files import write_comparison
     from constrained_maxent.runs.datasets import evaluate_dataset
     from constrained_maxent.runs.environments import make_environment
     from constrained_maxent.runs.evaluation import RunEvaluation, contradiction, evaluate
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy(
     __name__,
     collecting=["Collected", "collect"],
+    comparison=["Comparison", "compare"],
+    comparison_files=["write_comparison"],
     datasets=["evaluate_dataset"],
     environments=["make_environment"],
     evaluation=["RunEvaluation", "contradiction", "evaluate"],
@@ -42,12 +46,14 @@ __getattr__, __dir__ = lazy(
 
 __all__ = [
     "Collected",
+    "Comparison",
     "Recording",
     "Result",
     "RunEvaluation",
     "RunFolder",
     "TrainSettings",
     "collect",
+    "compare",
     "contradiction",
     "draw_run",
     "evaluate",
@@ -58,4 +64,5 @@ __all__ = [
     "record_video",
     "resume",
     "train",
+    "write_comparison",
 ]

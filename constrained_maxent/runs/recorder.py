@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -31,6 +32,7 @@ class Recorder:
         settings: how often to do what.
         problem: for exact evaluation; ``None`` where that is impossible.
         since: iteration that this run began, or went on, from.
+        begun: when it did so, by ``time.perf_counter``.
         before_checkpoint: what else has to be written before an agent is.
 
     Attributes:
@@ -49,6 +51,7 @@ class Recorder:
         agent: PGP,
         *,
         since: int,
+        begun: float,
         before_checkpoint: Callable[[], None] = lambda: None,
     ) -> None:
         # Imported late: TensorBoard would slow down all commands that train nothing.
@@ -61,6 +64,7 @@ class Recorder:
         self._checked = 0  # steps
         self.first: dict[str, Any] | None = None
         self._folder, self._settings = folder, settings
+        self._begun = begun - _seconds_before(folder, since)
         self._file = folder.metrics_path.open("a", newline="", encoding="utf-8")
         self._metrics = csv.DictWriter(self._file, columns(agent), extrasaction="ignore", lineterminator="\n")
         if not folder.metrics_path.stat().st_size:
@@ -72,14 +76,14 @@ class Recorder:
 
     def record(self, agent: PGP, report: IterationReport) -> None:
         """Write down an iteration; called after each."""
-        settings = self._settings
+        settings, seconds = self._settings, round(time.perf_counter() - self._begun, 3)
         is_last = report.iteration == settings.iterations
         evaluate = is_last or is_due(report.iteration, settings.evaluate_every, dense=4)
         if evaluate or is_due(report.iteration, settings.log_every, dense=16):
             if evaluate:
                 self._check(agent, is_last=is_last)
             measured = _exact(exact_evaluation(self.problem, agent)) | _states(agent) if evaluate else {}
-            self._write(_row(report) | measured)
+            self._write(_row(report) | {"seconds": seconds} | measured)
         is_old = time.monotonic() - self._saved >= 60.0 * settings.checkpoint_minutes
         if not is_last and (is_old or report.iteration % settings.checkpoint_every == 0):
             self.checkpoint(agent)
@@ -161,7 +165,7 @@ def columns(agent: PGP) -> list[str]:
     """The columns of ``metrics.csv``."""
     names = list(find_tracker(agent.env).problem.constraints)
     return [
-        *("iteration", "timesteps", "objective", "penalty", "gradient_norm", "critic_loss"),
+        *("iteration", "timesteps", "seconds", "objective", "penalty", "gradient_norm", "critic_loss"),
         *(f"constraint_{name}" for name in names),
         "objective_fresh",
         *(f"constraint_{name}_fresh" for name in names),
@@ -170,6 +174,18 @@ def columns(agent: PGP) -> list[str]:
         *(f"exact_constraint_{name}" for name in names),
         *_state_columns(agent),
     ]
+
+
+def _seconds_before(folder: RunFolder, since: int) -> float:
+    """Seconds that a run had taken when it came to iteration ``since``; NaN where no row tells.
+
+    Those of the last row that is kept, prolonged at the run's mean speed to the checkpoint.
+    """
+    if not since:
+        return 0.0
+    if not folder.metrics_path.exists() or not len((metrics := folder.read_metrics())["iteration"]):
+        return math.nan
+    return float(metrics["seconds"][-1] * since / metrics["iteration"][-1])
 
 
 def _state_columns(agent: PGP) -> list[str]:

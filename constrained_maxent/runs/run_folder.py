@@ -124,6 +124,10 @@ class RunFolder:
         """The result of the run. Raises InvalidRun if there is none."""
         return self._read_json(self.summary_path)
 
+    def read_evaluation(self) -> dict[str, Any]:
+        """Fresh rollouts of the run's last policy. Raises InvalidRun if there are none."""
+        return self._read_json(self.evaluation_path)
+
     def _read_json(self, path: Path) -> dict[str, Any]:
         if not path.exists():
             raise InvalidRun(f"{self.path} is not a run folder: {path.name} is missing.")

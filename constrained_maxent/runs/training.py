@@ -194,7 +194,7 @@ def _run(
                     begin()
                     folder.write_json(folder.config_path, {"env_id": env_id, "settings": settings.to_json()})
                     kept = {} if ledger is None else {"before_checkpoint": ledger.write}
-                    recorder = Recorder(folder, settings, problem, learner, since=since, **kept)
+                    recorder = Recorder(folder, settings, problem, learner, since=since, begun=begun, **kept)
                     resources.enter_context(closing(recorder))
                     if ledger is not None:
                         ledger.begin()

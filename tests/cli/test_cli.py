@@ -31,6 +31,7 @@ COMMANDS = (
     "check",
     "train",
     "evaluate",
+    "compare",
     "collect",
     "plot",
     "video",

@@ -107,3 +107,26 @@ def test_one_evaluation_is_a_point_and_no_empty_panel(band):
     figure = curves_figure([panels], band=band)
     for axes, alone in zip(figure.axes, ([0], [0, 2]), strict=True):
         assert [(line.get_marker(), line.get_markevery()) for line in axes.lines] == [("o", alone)] * len(axes.lines)
+
+
+def test_a_middle_and_bounds_of_ones_own():
+    curve = Curve("one", [0, 1], [[1.0, 2.0], [3.0, 2.0]], middle=[1.5, 2.5], bounds=([1.0, 2.0], [4.0, 2.75]))
+    (axes,) = curves_figure([[Panel([curve])]]).axes
+    (line,) = axes.lines
+    assert line.get_ydata().tolist() == [1.5, 2.5]
+    vertices = axes.collections[0].get_paths()[0].vertices
+    assert [np.ptp(vertices[vertices[:, 0] == x, 1]) for x in (0.0, 1.0)] == pytest.approx([3.0, 0.75])
+    # Without bounds, the seeds' own lines.
+    (axes,) = curves_figure([[Panel([Curve("one", [0, 1], [[1.0, 2.0], [3.0, 2.0]], middle=[1.5, 2.5])])]]).axes
+    assert [each.get_ydata().tolist() for each in axes.lines] == [[1.0, 2.0], [3.0, 2.0], [1.5, 2.5]]
+
+
+@pytest.mark.parametrize(("middle", "bounds"), [([1.0], None), ([1.0, 2.0], ([1.0], [2.0]))])
+def test_a_middle_and_bounds_must_fit(middle, bounds):
+    with pytest.raises(InvalidData, match="'one'"):
+        curves_figure([[Panel([Curve("one", [0, 1], [[1.0, 2.0]], middle, bounds)])]])
+
+
+def test_an_empty_panel_is_blank():
+    figure = curves_figure([[Panel([CURVE]), Panel([])]])
+    assert [axes.axison for axes in figure.axes] == [True, False]

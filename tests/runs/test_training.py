@@ -34,6 +34,7 @@ from constrained_maxent.tracker import find_tracker
 COLUMNS = [
     "iteration",
     "timesteps",
+    "seconds",
     "objective",
     "penalty",
     "gradient_norm",
@@ -58,10 +59,16 @@ def equal(first, second):
     return first == second
 
 
+def learnt(folder):
+    """The metrics without how long they took, as they are written."""
+    with folder.metrics_path.open() as file:
+        return [{**row, "seconds": None} for row in csv.DictReader(file)]
+
+
 def same_run(first, second):
     """Checkpoints and metrics of two folders are equal."""
     checkpoints = [torch.load(folder.checkpoint_path, weights_only=True) for folder in (first, second)]
-    return equal(*checkpoints) and first.metrics_path.read_bytes() == second.metrics_path.read_bytes()
+    return equal(*checkpoints) and learnt(first) == learnt(second)
 
 
 @pytest.fixture
@@ -115,7 +122,7 @@ class TestFolder:
         evaluated = [int(row["iteration"]) for row in table if row["exact_objective"] != ""]
         assert evaluated == [1, 2, 3, 4, 5, 6, 7, 8, 10, 12]
         assert {row["critic_loss"] for row in table} == {""}
-        assert all(row[name] for row in table for name in COLUMNS[:5] + COLUMNS[6:8])
+        assert all(row[name] for row in table for name in COLUMNS[:6] + COLUMNS[7:9])
         # 32 episodes of up to 25 steps an iteration, and at most 8 more that are under way when the last of them ends.
         assert 0 < int(table[0]["timesteps"]) <= 2 * 40 * 25 < int(table[-1]["timesteps"]) <= 12 * 40 * 25
 
@@ -140,6 +147,8 @@ class TestFolder:
             **{name: version(name) for name in ("constrained-maxent", "gymnasium", "numpy", "torch")},
         }
         assert summary["steps_per_second"] > 0
+        assert 0.0 < last["seconds"][0] <= last["seconds"][-1] <= summary["seconds"] + 0.005  # which is rounded
+        assert (np.diff(last["seconds"]) >= 0.0).all()
 
     def test_tensorboard(self, result):
         events = EventAccumulator(str(result.folder.path)).Reload()
@@ -212,6 +221,18 @@ class TestGoingOn:
         for name in ("iterations", "timesteps", "estimate", "exact"):
             assert resumed.summary[name] == whole.summary[name]
 
+    def test_seconds_go_on_from_those_before(self, run):
+        folder = run("short", iterations=7, log_every=4, preset="paper").folder  # rows 1 to 7
+        folder.keep_metrics_until(4)
+        *rows, last = folder.metrics_path.read_text().splitlines()
+        entries = last.split(",")
+        entries[COLUMNS.index("seconds")] = "1000.0"  # the fourth of seven iterations: the seventh came at 1750
+        folder.metrics_path.write_text("\n".join([*rows, ",".join(entries), ""]))
+        resume(folder, iterations=8)
+        *_, before, after = folder.read_metrics()["seconds"]
+        assert before == 1000.0
+        assert 1750.0 < after < 1800.0
+
     def test_after_a_kill_in_the_middle_of_a_line(self, run, stop_at):
         whole = run("whole")
         stop_at(9, die)
@@ -240,7 +261,7 @@ class TestGoingOn:
         assert result.summary["status"] == "finished"
         assert load_config(folder)[1].iterations == result.agent.iteration == 12
         whole = run("whole", preset="paper").folder
-        assert whole.metrics_path.read_bytes() == folder.metrics_path.read_bytes()
+        assert learnt(whole) == learnt(folder)
         assert whole.read_summary()["exact"] == folder.read_summary()["exact"]
 
     @pytest.mark.parametrize(("extend", "progress"), [(False, 1.0), (True, 0.5)])

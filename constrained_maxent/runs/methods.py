@@ -1,0 +1,229 @@
+"""Runs that are to be compared: read from their folders, grouped by environment and method, and named."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from constrained_maxent.errors import InvalidRun
+from constrained_maxent.runs.run_folder import RunFolder
+from constrained_maxent.tasks.presets import PRESETS
+from constrained_maxent.types import FloatArray
+
+PGP = "PGP"
+"""What the agent of a run is called whose config.json names none."""
+_WRITTEN = ("record", "log_every", "evaluate_every", "checkpoint_every", "checkpoint_minutes")
+"""Settings that say what is written down, and change nothing of what is learnt."""
+_PROBLEM = ("limit", "discount", "scale", "env_kwargs", "objective", "constraint", "cost", "state", "cells", "periodic")
+"""Settings that say what is stepped and what is measured, in presets alike."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A run folder, read.
+
+    Attributes:
+        folder: where it is.
+        env_id, agent, seed: what was trained, by whom.
+        settings: the others, by name; those of the agent beside those of the run. Objects in JSON are parsed.
+        summary: its summary.json; ``None`` while it is not finished, or after it was killed.
+        evaluation: its evaluation.json, if there is one.
+    """
+
+    folder: RunFolder
+    env_id: str
+    agent: str
+    seed: int
+    settings: Mapping[str, Any]
+    summary: Mapping[str, Any] | None
+    evaluation: Mapping[str, Any] | None
+
+    @property
+    def path(self) -> Path:
+        """Of its folder."""
+        return self.folder.path
+
+    @cached_property
+    def metrics(self) -> dict[str, FloatArray]:
+        """The columns of its metrics.csv. Raises InvalidRun if there are none."""
+        return self.folder.read_metrics()
+
+    def told(self, name: str) -> Any:
+        """What its summary says under that name. Raises InvalidRun if it says nothing."""
+        if self.summary is None or name not in self.summary:
+            raise InvalidRun(f"{self.folder.summary_path} is missing or has no {name}.")
+        return self.summary[name]
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """By constraint, as far as its summary tells."""
+        return {str(verdict["name"]): float(verdict["limit"]) for verdict in (self.summary or {}).get("limits", ())}
+
+    @cached_property
+    def problem(self) -> dict[str, Any]:
+        """The settings that say what is stepped and measured; those of its preset where they are left out."""
+        known = {name: self.settings.get(name) for name in _PROBLEM}
+        presets = PRESETS.get(self.env_id.rpartition(":")[2], {})
+        preset = presets.get(self.settings.get("preset") or "default")
+        for name in ("limit", "discount", "scale"):
+            if known[name] is None and preset is not None:
+                known[name] = getattr(preset, name)
+        return {**known, "limits": self.limits} if self.limits else known
+
+
+def read_runs(paths: Sequence[str | os.PathLike[str]]) -> tuple[list[Run], list[str]]:
+    """The runs in these folders, and what to know of what is missing among them, in sentences.
+
+    Args:
+        paths: run folders, and sweep folders, which stand for the runs in them. What is named twice is read once.
+
+    Raises:
+        InvalidRun: no paths; something else than a run or a sweep; a sweep without runs; damaged files.
+    """
+    found: dict[Path, Run] = {}
+    notes: list[str] = []
+    for path in map(Path, paths):
+        folders = [path]
+        if (path / "sweep.json").exists():
+            folders = sorted(entry for entry in path.iterdir() if (entry / "config.json").exists())
+            if failed := sorted(file.stem for file in (path / "failures").glob("*.json")):
+                notes.append(
+                    f"Of the sweep {path} {len(failed)} run{'s' * (len(failed) > 1)} failed and "
+                    f"{'are' if len(failed) > 1 else 'is'} missing ({', '.join(failed)}): what is left may be better "
+                    "than all would be."
+                )
+            if not folders:
+                raise InvalidRun(f"The sweep {path} holds no run yet.")
+        for folder in folders:
+            if (place := folder.resolve()) not in found:
+                found[place] = _read(RunFolder(folder))
+    if not found:
+        raise InvalidRun("Nothing to compare: name run folders, or the folder of a sweep.")
+    return list(found.values()), notes
+
+
+def _read(folder: RunFolder) -> Run:
+    config = folder.read_config()
+    env_id, settings, agent = config.get("env_id"), config.get("settings"), config.get("agent", PGP)
+    if not isinstance(env_id, str) or not isinstance(settings, dict) or not isinstance(agent, str):
+        raise InvalidRun(f"{folder.config_path} must have env_id and settings.")
+    if not isinstance(seed := settings.get("seed"), int):
+        raise InvalidRun(f"{folder.config_path} must have a whole number as seed in its settings.")
+    others = _flat({name: value for name, value in settings.items() if name not in ("seed", *_WRITTEN)})
+    summary = folder.read_summary() if folder.summary_path.exists() else None
+    evaluation = folder.read_evaluation() if folder.evaluation_path.exists() else None
+    return Run(folder, env_id, agent, seed, others, summary, evaluation)
+
+
+def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings inside settings beside the others, by their own names; objects of the command line as such."""
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        if isinstance(value, str) and value.startswith("{"):
+            with suppress(ValueError):
+                value = json.loads(value)
+            flat[name] = value
+        elif isinstance(value, dict):
+            inner = _flat(value)
+            flat |= {f"{name}.{key}" if key in flat or key in settings else key: entry for key, entry in inner.items()}
+        else:
+            flat[name] = value
+    return flat
+
+
+def by_method(runs: Iterable[Run]) -> tuple[dict[str, dict[str, list[Run]]], list[str]]:
+    """The runs of each environment by method, in the order of their seeds, and what to know of the groups.
+
+    Runs are of one method if their agents and settings agree apart from the seed, and from what only says how much is
+    written down. A method is named by the settings in which it differs from others of the same agent in an environment,
+    such as ``beta=0.001``, or by its agent. Across environments methods are one if they are named alike.
+
+    Raises:
+        InvalidRun: two runs of one method, environment and seed; runs of one environment that are of different
+            problems.
+    """
+    runs = list(runs)
+    agents = list(dict.fromkeys(run.agent for run in runs))
+    naming = {agent: _differing(run for run in runs if run.agent == agent) for agent in agents}
+    groups: dict[str, dict[str, list[Run]]] = {}
+    for run in runs:
+        names = [f"{name}={_shown(run.settings.get(name))}" for name in naming[run.agent]]
+        label = ", ".join([run.agent, *names] if len(agents) > 1 or not names else names)
+        groups.setdefault(run.env_id, {}).setdefault(label, []).append(run)
+    for methods in groups.values():
+        everyone = [run for group in methods.values() for run in group]
+        _require_one_problem(everyone)
+        for label, group in methods.items():
+            group.sort(key=lambda run: run.seed)
+            for one, other in pairwise(group):
+                if one.seed == other.seed:
+                    raise InvalidRun(
+                        f"{one.path} and {other.path} are the same run twice: {one.env_id}, {label}, seed {one.seed}. "
+                        "Leave one of them out."
+                    )
+    return groups, _notes(groups, naming)
+
+
+def _differing(runs: Iterable[Run]) -> list[str]:
+    """Settings that differ between runs of one environment, in their order."""
+    by_environment: dict[str, list[Run]] = {}
+    for run in runs:
+        by_environment.setdefault(run.env_id, []).append(run)
+    names = list(dict.fromkeys(name for group in by_environment.values() for run in group for name in run.settings))
+    return [name for name in names if any(_differs(name, group) for group in by_environment.values())]
+
+
+def _differs(name: str, runs: Sequence[Run]) -> bool:
+    return any(run.settings.get(name) != runs[0].settings.get(name) for run in runs)
+
+
+def _shown(value: Any) -> str:
+    """A setting in a label."""
+    if value is None:
+        return "unset"
+    if isinstance(value, dict):
+        rest = [f"{name}={_shown(entry)}" for name, entry in value.items() if name != "kind"]
+        return f"{value['kind']}({', '.join(rest)})" if "kind" in value else json.dumps(value)
+    return str(value)
+
+
+def _require_one_problem(runs: Sequence[Run]) -> None:
+    first = runs[0]
+    for run in runs[1:]:
+        # What only one of two summaries tells is not held against the other.
+        differing = [
+            name for name in first.problem.keys() & run.problem.keys() if first.problem[name] != run.problem[name]
+        ]
+        if differing:
+            one, other = (
+                ", ".join(f"{name}={_shown(each.problem[name])}" for name in sorted(differing)) for each in (first, run)
+            )
+            raise InvalidRun(
+                f"{first.path} and {run.path} are of different problems, {one} and {other}: their values do not "
+                "compare. Compare runs of one problem."
+            )
+
+
+def _notes(groups: Mapping[str, Mapping[str, Sequence[Run]]], naming: Mapping[str, Sequence[str]]) -> list[str]:
+    notes = []
+    labels = list(dict.fromkeys(label for methods in groups.values() for label in methods))
+    for env_id, methods in groups.items():
+        if missing := [label for label in labels if label not in methods]:
+            notes.append(f"{env_id} has no runs of {'; '.join(missing)}.")
+    for agent, names in naming.items():
+        firsts = {
+            env_id: next((run for group in methods.values() for run in group if run.agent == agent), None)
+            for env_id, methods in groups.items()
+        }
+        trained = [run for run in firsts.values() if run is not None]
+        every = dict.fromkeys(name for run in trained for name in run.settings)
+        if others := [name for name in every if name not in names and _differs(name, trained)]:
+            notes.append(f"Between environments {agent} also differs in {', '.join(others)}.")
+    return notes
