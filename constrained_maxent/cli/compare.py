@@ -12,7 +12,7 @@ import tyro
 from constrained_maxent import runs
 from constrained_maxent.cli.console import figures_table, print_paths, print_table, say
 from constrained_maxent.errors import UnevenRuns
-from constrained_maxent.runs.comparison_files import lines_of, tables
+from constrained_maxent.runs.comparing.files import lines_of, tables
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,8 +20,7 @@ from constrained_maxent.lazy import lazy
 
 if TYPE_CHECKING:
     from constrained_maxent.runs.collecting import Collected, collect
-    from constrained_maxent.runs.comparison import Comparison, compare
-    from constrained_maxent.runs.comparison_files import write_comparison
+    from constrained_maxent.runs.comparing import Comparison, compare, write_comparison
     from constrained_maxent.runs.datasets import evaluate_dataset
     from constrained_maxent.runs.environments import make_environment
     from constrained_maxent.runs.evaluation import RunEvaluation, contradiction, evaluate
@@ -33,8 +32,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy(
     __name__,
     collecting=["Collected", "collect"],
-    comparison=["Comparison", "compare"],
-    comparison_files=["write_comparison"],
+    comparing=["Comparison", "compare", "write_comparison"],
     datasets=["evaluate_dataset"],
     environments=["make_environment"],
     evaluation=["RunEvaluation", "contradiction", "evaluate"],

@@ -10,7 +10,7 @@ from typing import Any
 
 from constrained_maxent.atomic import replacing
 from constrained_maxent.evaluation.statistics import Estimate
-from constrained_maxent.runs.comparison import Comparison, LearningCurve, Row
+from constrained_maxent.runs.comparing.comparison import Comparison, LearningCurve, Row
 
 _UNITS = {"steps": "steps in the environment", "seconds": "seconds"}
 _LATEX = {

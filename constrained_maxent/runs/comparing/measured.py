@@ -11,7 +11,7 @@ import numpy as np
 
 from constrained_maxent.errors import InvalidRun
 from constrained_maxent.evaluation.rollouts import constraint_figure
-from constrained_maxent.runs.methods import Run
+from constrained_maxent.runs.comparing.methods import Run
 from constrained_maxent.types import FloatArray
 
 At = Literal["steps", "seconds"]

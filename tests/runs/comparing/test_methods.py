@@ -5,7 +5,7 @@ import json
 import pytest
 
 from constrained_maxent.errors import InvalidRun
-from constrained_maxent.runs.methods import by_method, read_runs
+from constrained_maxent.runs.comparing.methods import by_method, read_runs
 from constrained_maxent.tasks.presets import PRESETS
 
 LAKE = "FrozenLake-PGP-v0"

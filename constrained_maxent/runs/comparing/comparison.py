@@ -21,7 +21,7 @@ from constrained_maxent.evaluation.comparison import (
 from constrained_maxent.evaluation.limits import is_kept
 from constrained_maxent.evaluation.rollouts import constraint_figure
 from constrained_maxent.evaluation.statistics import Estimate
-from constrained_maxent.runs.measured import (
+from constrained_maxent.runs.comparing.measured import (
     AXES,
     COVERAGE,
     ENTROPY,
@@ -36,7 +36,7 @@ from constrained_maxent.runs.measured import (
     final_values,
     grid,
 )
-from constrained_maxent.runs.methods import Run, by_method, read_runs
+from constrained_maxent.runs.comparing.methods import Run, by_method, read_runs
 from constrained_maxent.types import FloatArray
 
 _ALIKE = 0.05

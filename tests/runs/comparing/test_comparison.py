@@ -11,8 +11,8 @@ from scipy.stats import bootstrap
 from constrained_maxent.errors import InvalidRun, InvalidSetting, UnevenRuns
 from constrained_maxent.evaluation import Estimate, difference_of_means
 from constrained_maxent.runs import compare, write_comparison
-from constrained_maxent.runs.comparison_files import latex, markdown
-from constrained_maxent.runs.measured import at_or_before, grid
+from constrained_maxent.runs.comparing.files import latex, markdown
+from constrained_maxent.runs.comparing.measured import at_or_before, grid
 
 LAKE = "FrozenLake-PGP-v0"
 
