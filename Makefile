@@ -1,7 +1,6 @@
 # `make demo` and `make test` need Python 3.11 or newer with pip and venv, make and git; the rest they install themselves.
 
 PYTHON ?= python3
-OLDEST_GYMNASIUM := 1.2.2
 TORCH := 2.13.0
 SEQUENCES ?= 10000
 
@@ -16,7 +15,7 @@ BIN := $(VENV)/bin
 help:
 	@echo 'make demo         train PGP on the grid; write a figure and a summary to runs/demo'
 	@echo 'make test         run the whole test suite'
-	@echo 'make test-oldest  run it against gymnasium $(OLDEST_GYMNASIUM), the oldest that is supported, with Ray, Tianshou, skrl, TorchRL'
+	@echo 'make test-oldest  run it against the oldest dependencies that are supported, with Ray, Tianshou, skrl, TorchRL'
 	@echo 'make fuzz         try $(SEQUENCES) random sequences of operations, each against a count by hand'
 	@echo 'make lint         check format, style, types and the direction of imports'
 	@echo 'make benchmarks   measure the overhead of the wrappers and the speed of engines and oracle'
@@ -120,32 +119,30 @@ $(VENV)/.complete: pyproject.toml constraints.txt
 $(VENV_OLDEST)/.complete: pyproject.toml constraints-oldest.txt
 	$(call set_up,constraints-oldest.txt,dev$(comma)ray$(comma)third-party)
 
-# The pins hold for Python 3.11 on Linux. What torch needs only for CUDA is left out, and so is its "+cpu": either
-# build satisfies the pin.
+# The pins hold for Python 3.11 on Linux: the newest versions of everything; and the oldest that pyproject.toml admits of
+# what it names, beside newest versions of what that needs. What torch needs only for CUDA is left out, and so is its
+# "+cpu": either build satisfies the pin. Of torch both lists have one version: older builds for processors alone are not
+# to be had everywhere.
 constraints:
 	$(check_python)
 	@set -eu; work=$$(mktemp -d); trap 'rm -rf "$$work"' EXIT; \
-	'$(PYTHON)' -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { \
-		echo "the pins are made with Python 3.11: make PYTHON=python3.11 constraints" >&2; exit 1; }; \
 	'$(PYTHON)' -m venv "$$work/venv"; \
-	"$$work/venv/bin/pip" install --quiet --disable-pip-version-check pip-tools; \
-	echo 'torch==$(TORCH)' > "$$work/newest.txt"; \
-	printf 'torch==%s\ngymnasium==%s\n' '$(TORCH)' '$(OLDEST_GYMNASIUM)' > "$$work/oldest.txt"; \
+	"$$work/venv/bin/pip" install --quiet --disable-pip-version-check uv; \
+	echo 'torch==$(TORCH)' > "$$work/torch.txt"; \
 	resolve() { \
-		"$$work/venv/bin/pip-compile" --quiet --upgrade --no-header --no-annotate --no-emit-index-url \
-			--no-emit-find-links --no-emit-trusted-host --no-emit-options --strip-extras --allow-unsafe \
-			--extra dev --extra studies --extra sb3 $$4 --constraint "$$work/$$1.txt" \
-			--output-file "$$work/$$1.resolved" pyproject.toml; \
+		"$$work/venv/bin/uv" pip compile --quiet --python-version 3.11 --no-header --no-annotate --resolution "$$1" \
+			--extra dev --extra studies --extra sb3 $$4 --constraint "$$work/torch.txt" \
+			--output-file "$$work/resolved" pyproject.toml; \
 		{ \
 			echo "# Pinned versions of $$3, for Python 3.11 on Linux."; \
 			echo '# Regenerate with: make constraints'; \
-			sed -E -e 's/^(torch==[^+]*)\+.*/\1/' "$$work/$$1.resolved" | grep -E '^[a-z0-9]' | grep -Ev '^(nvidia|cuda|triton)' | sort; \
+			sed -E -e 's/^(torch==[^+]*)\+.*/\1/' "$$work/resolved" | grep -E '^[a-z0-9]' | grep -Ev '^(nvidia|cuda|triton)' | sort; \
 		} > "$$work/$$2"; \
 		cp "$$work/$$2" "$$2"; \
 		echo "$$2 is written"; \
 	}; \
-	resolve newest constraints.txt 'all dependencies, of what make test needs' ''; \
-	resolve oldest constraints-oldest.txt 'the same beside the oldest Gymnasium, with Ray and other third parties' \
+	resolve highest constraints.txt 'all dependencies, of what make test needs' ''; \
+	resolve lowest-direct constraints-oldest.txt 'the oldest dependencies that are supported, with Ray and other third parties' \
 		'--extra ray --extra third-party'
 
 clean:
