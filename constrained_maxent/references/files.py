@@ -54,7 +54,7 @@ def write(path: str | PathLike[str], states: Mixture, policy: ReferencePolicy | 
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     with replacing(target) as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, allow_pickle=False, **arrays)
+        np.savez_compressed(file, **arrays)
 
 
 def read(path: str | PathLike[str]) -> tuple[Mixture, GaussianNetwork | None, dict[str, Any]]:

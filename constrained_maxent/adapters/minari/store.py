@@ -195,7 +195,7 @@ class Store:
         arrays = {name: _plain(np.concatenate([e.columns[name] for e in episodes.values()])) for name in first.columns}
         with replacing(path) as temporary, temporary.open("wb") as file:
             text = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
-            np.savez(file, allow_pickle=False, **{"about": text, **arrays})
+            np.savez(file, **{"about": text, **arrays})
 
     def _parts(self) -> list[Path]:
         return sorted(self.parts_folder.glob("part-*.npz"))

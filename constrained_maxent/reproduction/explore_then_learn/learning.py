@@ -56,7 +56,7 @@ def learn(world: World, episodes: Episodes, folder: Path, *, python: Path, steps
     folder.mkdir(parents=True, exist_ok=True)
     rewards = folder / "rewards.npz"
     tasks: dict[str, Any] = {name: relabelled(episodes, reward) for name, reward in world.tasks.items()}
-    np.savez(rewards, allow_pickle=False, episodes=np.array(episodes.numbers), **tasks)
+    np.savez(rewards, episodes=np.array(episodes.numbers), **tasks)
     numbers = {"--hidden": HIDDEN, "--steps": steps, "--seed": seed}
     options = [str(word) for option in numbers.items() for word in option]
     # Apart from this package's environment: -I hears no PYTHONPATH.
