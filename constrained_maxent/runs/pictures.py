@@ -54,6 +54,11 @@ def draw_run(folder: RunFolder) -> list[Path]:
     # Imported late, like below: Matplotlib would slow down every command that draws nothing.
     from constrained_maxent.reporting.style import save_figure
 
+    return [save_figure(figure, path) for path, figure in run_figures(folder).items()]
+
+
+def run_figures(folder: RunFolder) -> dict[Path, Figure]:
+    """The figures of a run by the files that :func:`draw_run` writes, with its errors."""
     env_id, settings = load_config(folder)
     metrics = folder.read_metrics()
     with closing(make_environment(env_id, settings)) as env:
@@ -68,8 +73,7 @@ def draw_run(folder: RunFolder) -> list[Path]:
         title = f"{env_id}, iteration {agent.iteration}"
         if not contradicted and (occupancy := _occupancy(agent, title=title)) is not None:
             figures[folder.occupancy_figure_path] = occupancy
-        figures |= _pictures(folder, env_id, settings, agent)
-    return [save_figure(figure, path) for path, figure in figures.items()]
+        return figures | _pictures(folder, env_id, settings, agent)
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +233,7 @@ def _training(
 
     problem, scale = tracker.problem, tracker.weighting.scale
     limits = {name: constraint.functional.limit for name, constraint in problem.constraints.items()}
-    units = {name: _unit(constraint.functional, scale) for name, constraint in problem.constraints.items()}
+    units = {name: unit_of(constraint.functional, scale) for name, constraint in problem.constraints.items()}
     iterations, objective, measured = metrics["iteration"], metrics["objective"], ~np.isnan(metrics["exact_objective"])
     exact: dict[str, Any] = {}
     if measured.any():
@@ -254,7 +258,7 @@ def _bracketed(label: str) -> str:
     return label.replace("(", "[").replace(")", "]")
 
 
-def _unit(functional: Functional, scale: Scale) -> str | None:
+def unit_of(functional: Functional, scale: Scale) -> str | None:
     """What the values of a constraint are counted in, as far as it is known."""
     if functional.curvature == "affine":  # a sum of what each step costs
         return "per step" if scale == "normalized" else "per episode"
