@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -293,12 +293,14 @@ class Recording:
         n_frames: images in it.
         painter: ``"MuJoCo"``, ``"Matplotlib"`` or ``"environment"``.
         reason: why MuJoCo did not draw, where it might have been expected.
+        last: the last image, uint8 ``(height, width, 3)``.
     """
 
     path: Path
     n_frames: int
     painter: str
     reason: str | None
+    last: NDArray[np.uint8] = field(repr=False, compare=False)
 
 
 def record_video(
@@ -322,6 +324,7 @@ def record_video(
     seed = check_seed("seed", seed)
     n_frames = number_of_frames(seconds, fps)
     target = folder.video_path if path is None else path
+    last: list[NDArray[np.uint8]] = []
     env_id, settings = load_config(folder)
     with closing(make_environment(env_id, settings)) as env:
         agent = load_agent(folder, env)
@@ -330,14 +333,23 @@ def record_video(
             if not can_draw:
                 raise InvalidRun(f"{env_id} cannot be filmed: it has no render mode 'rgb_array'.")
             images = _own_images(env_id, settings, agent, n_frames=n_frames, seed=seed, fps=fps)
-            return Recording(target, write_video(target, images, fps=fps), "environment", None)
+            count = write_video(target, _remembered(images, last), fps=fps)
+            return Recording(target, count, "environment", None, last[0])
         episodes = roll_out(env_id, settings, agent, seconds=seconds, seed=seed)
         courses = [states[np.isfinite(states).all(axis=1)] for states in episodes.states]
         frames, reason = open_frames(scene, scene.tracer_norm(episodes.states))
         with closing(frames):
             images = film(frames, courses, timestep=episodes.timestep, seconds=seconds, fps=fps)
-            count = write_video(target, images, fps=fps)
-        return Recording(target, count, "MuJoCo" if isinstance(frames, MujocoFrames) else "Matplotlib", reason)
+            count = write_video(target, _remembered(images, last), fps=fps)
+        painter = "MuJoCo" if isinstance(frames, MujocoFrames) else "Matplotlib"
+        return Recording(target, count, painter, reason, last[0])
+
+
+def _remembered(images: Iterable[NDArray[np.uint8]], last: list[NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
+    """The images; the newest is also in the list."""
+    for image in images:
+        last[:] = [image]
+        yield image
 
 
 def _own_images(

@@ -8,7 +8,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import imageio.v2 as imageio
-import numpy as np
 from matplotlib.figure import Figure
 
 from constrained_maxent.reporting.page import Film, Picture, Shape
@@ -71,11 +70,9 @@ def take_film(folder: RunFolder) -> Film:
             if path.stat().st_size <= LARGEST_FILM or seconds < 1.0:
                 break
             seconds /= 2.0
-        with imageio.get_reader(path) as reader:
-            images = [np.asarray(image) for image in reader]
         poster = io.BytesIO()
-        imageio.imwrite(poster, images[-1], format="jpeg", quality=85)
+        imageio.imwrite(poster, recording.last, format="jpeg", quality=85)
         painter = "the environment itself" if recording.painter == "environment" else recording.painter
-        caption = f"{len(images) / FILM_FPS:g} seconds of a fresh episode at true speed, drawn by {painter}."
+        caption = f"{recording.n_frames / FILM_FPS:g} seconds of a fresh episode at true speed, drawn by {painter}."
         alt = "Film of the policy in a fresh episode; its last image where films cannot be shown."
-        return Film(path.read_bytes(), poster.getvalue(), images[0].shape[1], alt, caption)
+        return Film(path.read_bytes(), poster.getvalue(), recording.last.shape[1], alt, caption)
