@@ -254,8 +254,11 @@ def formula(text: str) -> Markup:
     ‖<var>d</var> − <var>d</var><sub>ref</sub>‖₂ ≤ 1
     """
     escaped = str(escape(text))
-    indexed = re.sub(r"(?<!\w)([^\W\d_])_(ref|max)\b", r"<var>\1</var><sub>\2</sub>", escaped)
-    return Markup(re.sub(r"(?<![\w&<>/])([^\W\d_])(?![\w;>])", r"<var>\1</var>", indexed))
+    indexed = re.sub(rf"(?<!\w)({_LETTER})_(ref|max)\b", r"<var>\1</var><sub>\2</sub>", escaped)
+    return Markup(re.sub(rf"(?<![\w&<>/])({_LETTER})(?![\w;>])", r"<var>\1</var>", indexed))
+
+
+_LETTER = "[A-Za-zα-ωℒ]"
 
 
 def breakable(text: str) -> Markup:

@@ -13,7 +13,7 @@ from constrained_maxent.runs.report import looks
 LAKE, CARTPOLE = "FrozenLake-PGP-v0", "SafeCartpole-PGP-v0"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def reports(tmp_path_factory):
     """Folders of runs and of a sweep, and their pages."""
     place = tmp_path_factory.mktemp("reports")
@@ -47,7 +47,7 @@ def reports(tmp_path_factory):
     return SimpleNamespace(place=place, lake=lake, cartpole=cartpole, sweep=sweep, pages=pages)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def chromium():
     """Runs a headless Chromium; the tests that look at pages are skipped without one."""
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

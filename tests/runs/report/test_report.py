@@ -7,9 +7,9 @@ import shutil
 
 import pytest
 
-from constrained_maxent.errors import InvalidRun, InvalidSetting
+from constrained_maxent.errors import InvalidRun, InvalidSetting, UnplannedRun
 from constrained_maxent.reporting.page import Table
-from constrained_maxent.runs import RunFolder, write_report
+from constrained_maxent.runs import RunFolder, resume, write_report
 from constrained_maxent.runs.report import looks
 
 
@@ -92,35 +92,34 @@ class TestOneRun:
         assert "Not known: when this run was trained, warnings were not kept." in text
         assert "cmaxent train" not in text
 
-    def test_warnings_and_words_of_anybody_stay_words(self, copied):
+    def test_words_of_anybody_stay_words_and_a_film_that_fails_is_no_failure(self, copied, monkeypatch):
+        def fails(*args, **kwargs):
+            raise ZeroDivisionError("no screen")
+
+        monkeypatch.setattr(looks, "record_video", fails)
         folder = copied("lake")
         message = "<script>alert(1)</script> & more"
         warned = {"category": "HorizonMismatch", "message": message, "iteration": 7}
         folder.write_json(folder.summary_path, {**folder.read_summary(), "warnings": [warned]})
         page = write_report(folder.path)
         assert "<script" not in page.read_text()
-        assert f"HorizonMismatch after iteration 7 {message}" in words(page)
+        # Marks are taken out of what is read here, and were none.
+        text = html.unescape(page.read_text())
+        assert f'<strong>HorizonMismatch</strong> <span class="quiet">after iteration 7</span><br>{message}' in text
+        assert "No film. ZeroDivisionError: no screen" in words(page)
 
     def test_went_on_past_its_plan(self, copied):
         """Schedules ended at iteration 30; one command would plan them for all 40."""
-        from constrained_maxent.runs import resume
-
         folder = copied("lake")
-        resume(folder, iterations=40)
+        with pytest.warns(UnplannedRun, match="goes on past its planned end") as warned:
+            resume(folder, iterations=40)
         text = words(write_report(folder.path))
+        assert f"UnplannedRun after iteration 30 {warned[0].message}" in text
+        assert "Certificate There is none. The convex program has" in text  # larger than what is quickly solved
         assert (
             "cmaxent train FrozenLake-PGP-v0 --iterations 30 --seed 3 "
             "cmaxent train --resume runs/FrozenLake-PGP-v0-seed3 --iterations 40"
         ) in text
-
-    def test_a_film_that_fails_is_no_failure(self, copied, monkeypatch):
-        folder = copied("lake")
-
-        def fails(*args, **kwargs):
-            raise ZeroDivisionError("no screen")
-
-        monkeypatch.setattr(looks, "record_video", fails)
-        assert "No film. ZeroDivisionError: no screen" in words(write_report(folder.path))
 
 
 class TestASweep:
