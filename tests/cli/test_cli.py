@@ -34,6 +34,7 @@ COMMANDS = (
     "collect",
     "plot",
     "video",
+    "report",
     "certify",
     "solve",
     "plan",
