@@ -46,6 +46,11 @@ def figure(value: float | None) -> str:
     return "" if value is None else str(Estimate.exactly(value))
 
 
+def in_words(name: str) -> str:
+    """The name of a figure as a page has it: with a sign that is no hyphen."""
+    return name.replace(" - ", " − ")
+
+
 class Recorded:
     """A run as its files have it.
 
@@ -97,7 +102,7 @@ class Recorded:
         optimum = "optimum" + (", time-dependent" if certificate["is_time_dependent"] else "")
         rows += [[optimum, figure(certificate["optimum"])], ["gap", figure(certificate["gap"])]]
         for name, violation in certificate["constraints"].items():
-            rows.append([constraint_figure(name), figure(violation)])
+            rows.append([in_words(constraint_figure(name)), figure(violation)])
             rows.append([f"multiplier of {name}", figure(certificate["multipliers"][name])])
         rows.append(["(ε, ε)-optimal for ε =", figure(certificate["epsilon"])])
         rows.append(["no policy is above", figure(certificate["dual_bound"])])

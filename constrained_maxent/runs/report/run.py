@@ -31,7 +31,7 @@ from constrained_maxent.runs.pictures import run_figures
 from constrained_maxent.runs.provenance import differing, versions
 from constrained_maxent.runs.report.looks import picture, take_film
 from constrained_maxent.runs.report.problem import learner_facts, problem_blocks
-from constrained_maxent.runs.report.recorded import Recorded, figure, limits_table, parts, tried
+from constrained_maxent.runs.report.recorded import Recorded, figure, in_words, limits_table, parts, tried
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.training import load_agent
 from constrained_maxent.runs.warned import KeptWarnings, kept_warnings
@@ -51,11 +51,17 @@ class _Run(Recorded):
         super().__init__(folder)
         if self.is_ours and self.settings.found is None:
             raise InvalidRun(self.settings.reason)
-        self.evaluates_now = self.has_checkpoint and not folder.evaluation_path.exists()
+        self.described = tried(self._describe)
+        self.evaluates_now = self.has_checkpoint and self._lacks_evaluation()
         self.evaluation = tried(self._evaluation)
         self.rollouts = self._rollouts()
-        self.described = tried(self._describe)
         self.figures = tried(lambda: run_figures(folder), KeyError)
+
+    def _lacks_evaluation(self) -> bool:
+        """Whether there is none, or it is of another policy: the training went on after it."""
+        found = tried(self.folder.read_evaluation).found
+        iteration = None if self.described.found is None else self.described.found.iteration
+        return found is None or (iteration is not None and found.get("iteration") != iteration)
 
     def _evaluation(self) -> dict[str, Any]:
         if self.evaluates_now:
@@ -160,7 +166,7 @@ class _Run(Recorded):
             mean, interval = parts(estimate)
             also = [figure(known.get(name))] if exact is not None else []
             other = figure(uniform[name].mean) if name in uniform else ""
-            rows.append([name, mean, interval, *also, other])
+            rows.append([in_words(name), mean, interval, *also, other])
         headings = ["", "mean", "95 % interval", *(["exact"] if exact is not None else []), "uniform actions"]
         iteration = self.evaluation.found["iteration"]
         caption = f"{self.rollouts.n_episodes} fresh episodes of the policy of iteration {iteration}"
@@ -174,7 +180,7 @@ class _Run(Recorded):
         if estimate:
             rows = [["objective", figure(estimate.get("objective_fresh"))]]
             constraints = estimate.get("constraints_fresh") or {}
-            rows += [[constraint_figure(name), figure(value)] for name, value in constraints.items()]
+            rows += [[in_words(constraint_figure(name)), figure(value)] for name, value in constraints.items()]
             rows += [["episode length (steps)", figure(estimate.get("episode_length"))]]
             blocks.append(Table(["", "last batch"], [row for row in rows if row[1]], "The last batch of the training."))
         return blocks
@@ -219,7 +225,8 @@ class _Run(Recorded):
             agent, tracker = load_agent(self.folder, env), find_tracker(env)
             plan = tracker.state_dict()["plan"] or {}
             learner = learner_facts(agent)
-            return _Described(problem_blocks(env, agent), on_the_way(tracker), plan.get("iterations"), learner)
+            problem = problem_blocks(env, agent)
+            return _Described(problem, agent.iteration, on_the_way(tracker), plan.get("iterations"), learner)
 
     def _asked(self) -> list[Block]:
         if self.described.found is None:
@@ -265,7 +272,8 @@ class _Run(Recorded):
         everything = dict(self.config["settings"])
         agent = everything.pop("agent", {})
         everything |= agent if isinstance(agent, dict) else {"agent": agent}
-        blocks.append(Folded("All settings, as in config.json", [Facts(as_words(everything))]))
+        everything = {name: value for name, value in everything.items() if value is not None}
+        blocks.append(Folded("All settings that config.json has", [Facts(as_words(everything))]))
         if trained_with := self.summary.get("versions"):
             blocks.append(Table(["", "version"], [[*item] for item in trained_with.items()], "Trained with"))
         return blocks
@@ -285,6 +293,7 @@ class _Described:
     """What only the environment, with the agent on it, tells of a run."""
 
     problem: Sequence[Block]
+    iteration: int | None = None
     on_the_way: Sequence[str] = ()
     planned: int | None = None
     learner: Mapping[str, Any] = field(default_factory=dict)

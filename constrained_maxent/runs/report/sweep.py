@@ -15,6 +15,7 @@ from constrained_maxent.reporting.page import (
     Block,
     Commands,
     Folded,
+    Heading,
     Key,
     Keys,
     Output,
@@ -84,6 +85,8 @@ def named_methods(runs: Sequence[Recorded]) -> dict[str, list[Recorded]]:
         given = [name for name in differing if name not in ("agent", "env_id") and content.get(name) is not None]
         words += [f"{name.replace('_', ' ')} {content[name]}" for name in given]
         label = ", ".join(words) or ("usual settings" if differing else group[0].agent)
+        while label in methods:  # values that differ and are written alike
+            label += "′"
         methods[label] = sorted(group, key=lambda run: (run.seed is None, run.seed))
     return methods
 
@@ -220,11 +223,11 @@ def _failure(path: Path) -> Block:
 def _details(run: Recorded) -> Block:
     blocks: list[Block] = []
     if verdicts := run.limits():
-        blocks += [Words("Constraints", quiet=True), limits_table(verdicts)]
+        blocks += [Heading("Constraints"), limits_table(verdicts)]
         blocks += [Words(verdict.remedy) for verdict in verdicts if verdict.remedy]
-    blocks += [Words("Certificate", quiet=True), *run.certificate()] if run.summary else []
-    blocks += [Words("Warnings", quiet=True), *run.warning_blocks()]
+    blocks += [Heading("Certificate"), *run.certificate()] if run.summary else []
+    blocks += [Heading("Warnings"), *run.warning_blocks()]
     if commands := run.commands():
-        blocks += [Words("To repeat it", quiet=True), Commands(commands)]
+        blocks += [Heading("To repeat it"), Commands(commands)]
     seed = "" if run.seed is None else f", seed {run.seed}"
     return Folded(f"{run.folder.path.name}: {run.env_id}, {run.agent}{seed}, {run.how_it_ended()}", blocks)

@@ -21,7 +21,7 @@ for (const frame of document.querySelectorAll("iframe")) {
   found[frame.title] = {
     scroll: root.scrollWidth, client: root.clientWidth,
     outside: outside.map((e) => e.outerHTML.slice(0, 200)),
-    images: [...page.images].map((image) => [image.naturalWidth, image.alt.length]),
+    images: [...page.images].map((image) => [image.naturalWidth, image.alt.length, image.checkVisibility()]),
     videos: [...page.querySelectorAll("video")].map((video) => [video.videoWidth, video.duration]),
     headings: [...page.querySelectorAll("h1, h2, h3")].map((h) => Number(h.tagName[1])),
     fetched: frame.contentWindow.performance.getEntriesByType("resource").map((e) => e.name.slice(0, 40)),
@@ -57,15 +57,20 @@ def test_fits_wide_and_narrow_windows_and_shows_all_images(measured):
         width = int(title.split()[1])
         assert (page["client"], page["outside"]) == (width, []), title
         assert page["scroll"] == width, title
-        assert all(natural > 0 and alt > 20 for natural, alt in page["images"]), title
+        assert all(natural > 0 and alt > 20 for natural, alt, _ in page["images"]), title
         assert all(url.startswith("data:") for url in page["fetched"]), title
         # One title, and no level left out on the way down.
         levels = page["headings"]
         assert levels.count(1) == 1
         assert all(below - above <= 1 for above, below in zip([0, *levels], levels, strict=False)), title
     counts = {title.split()[0]: (len(page["images"]), len(page["videos"])) for title, page in measured.items()}
-    # Curves and a map; curves, strip and motion; curves. Films have one image more, for paper.
-    assert counts == {"lake": (3, 1), "cartpole": (4, 1), "sweep": (1, 0)}
+    # Curves and a map; curves, strip and motion; curves. All but the strip are there for narrow pages, too, and films
+    # have an image for paper.
+    assert counts == {"lake": (5, 1), "cartpole": (6, 1), "sweep": (2, 0)}
+    shown = {title: [image[2] for image in page["images"]] for title, page in measured.items()}
+    assert shown["lake 1280"] == [True, False, True, False, False]
+    assert shown["lake 400"] == [False, True, False, True, False]
+    assert shown["cartpole 400"] == [False, True, True, False, True, False]
     for name in ("lake 1280", "cartpole 400"):
         [[width, seconds]] = measured[name]["videos"]
         assert width > 0
