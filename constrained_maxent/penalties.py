@@ -27,6 +27,9 @@ class Penalty(ABC):
     remedy: ClassVar[str] = "Raise what a violation costs, or train longer."
     """What to do where the limit is broken in the end."""
 
+    formula: ClassVar[str] = "ℒ(R)"
+    """How formulas write ℒ(R); ``_max`` behind a letter is its index."""
+
     # A field, so that Gymnasium, which writes specs by dataclasses.asdict, keeps it: beta alone tells no penalty.
     kind: str = field(init=False, repr=False, default="")
     """Name of the class."""
@@ -104,6 +107,7 @@ class Quadratic(Penalty):
     (2.0, 2.0, 0.0)
     """
 
+    formula: ClassVar[str] = "β[R]₊²"
     remedy: ClassVar[str] = _BETA_REMEDY
     beta: float
 
@@ -133,6 +137,7 @@ class QuadraticContinuation(Penalty):
     (1.0, 10.0)
     """
 
+    formula: ClassVar[str] = "β[R]₊², β growing from start to end"
     remedy: ClassVar[str] = _BETA_REMEDY
     changing: ClassVar[tuple[str, ...]] = ("progress",)
 
@@ -171,6 +176,7 @@ class Exact(Penalty):
         beta: β ≥ 0 [nats / R]. Exact once it exceeds the constraint's multiplier.
     """
 
+    formula: ClassVar[str] = "β[R]₊"
     remedy: ClassVar[str] = _BETA_REMEDY
     beta: float
 
@@ -195,6 +201,7 @@ class Lagrangian(Penalty):
         largest: upper bound of μ, for projection; ``inf`` for none.
     """
 
+    formula: ClassVar[str] = "μR"
     remedy: ClassVar[str] = _PRICE_REMEDY
     changing: ClassVar[tuple[str, ...]] = ("multiplier",)
 
@@ -233,6 +240,7 @@ class AugmentedLagrangian(Penalty):
         multiplier: μ ≥ 0 at the start [nats / R].
     """
 
+    formula: ClassVar[str] = "([μ + 2βR]₊² − μ²) / 4β"
     remedy: ClassVar[str] = _PRICE_REMEDY
     changing: ClassVar[tuple[str, ...]] = ("multiplier",)
 
@@ -287,6 +295,7 @@ class AdaptiveLagrangian(Penalty):
     (10.0, 15.0)
     """
 
+    formula: ClassVar[str] = "([m + ηR / R_max]₊² − m²) / 2η"
     remedy: ClassVar[str] = _PRICE_REMEDY
     changing: ClassVar[tuple[str, ...]] = ("price", "largest_violation", "progress")
 

@@ -305,3 +305,9 @@ def test_refuses_a_multiplier_above_its_bound() -> None:
 def test_refuses_an_augmented_lagrangian_without_beta() -> None:
     with pytest.raises(InvalidSetting, match="beta"):
         AugmentedLagrangian(0.0)
+
+
+@pytest.mark.parametrize("penalty", ALL, ids=lambda penalty: penalty.kind)
+def test_has_a_formula(penalty: Penalty) -> None:
+    assert "R" in penalty.formula
+    assert penalty.formula != Penalty.formula

@@ -1,4 +1,4 @@
-"""``cmaxent evaluate``, ``plot``, ``video`` and ``certify``: what is done with runs that are there."""
+"""``cmaxent evaluate``, ``plot``, ``video``, ``report`` and ``certify``: what is done with runs that are there."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Certify:
                 f"{folder.path} cannot be certified: the environment does something else than it publishes. {reason}"
             )
         found = problem.certify(agent.policy_table())
-        folder.write_json(folder.summary_path, {**summary, "certificate": found.to_json()})
+        folder.write_json(folder.summary_path, {**summary, "certificate": found.to_json(), "no_certificate": None})
         table = figures_table(f"{env_id}, iteration {agent.iteration}", "", "")
         table.add_row(objective_label(settings.objective), number(found.value))
         table.add_row("optimum" + (", time-dependent" if found.is_time_dependent else ""), number(found.optimum))
@@ -169,6 +169,20 @@ class Video:
         because = f", as MuJoCo cannot draw here. {film.reason}" if film.reason else "."
         console.print(f"{film.n_frames} images, drawn by {painter}{because}", highlight=False)
         print_paths(film.path)
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """Write all that a run or a sweep tells into one HTML file, with its figures and a short film inside."""
+
+    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN|SWEEP")]
+    """Folder of a run; or of a sweep, which has a sweep.json and its runs in folders."""
+    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """The file. Default: report.html in the folder."""
+
+    def run(self, given: frozenset[str]) -> int:
+        print_paths(runs.write_report(self.folder, self.out))
         return 0
 
 

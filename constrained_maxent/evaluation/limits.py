@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, Self
 
 from constrained_maxent.evaluation.exact import ExactEvaluation
 from constrained_maxent.evaluation.statistics import Estimate, estimate_of
@@ -39,6 +39,11 @@ class LimitVerdict:
     n_episodes: int | None
     status: Literal["kept", "broken", "undecided"]
     remedy: str
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """The verdict that ``dataclasses.asdict`` described."""
+        return cls(**{**content, "violation": Estimate(**content["violation"])})
 
     def __str__(self) -> str:
         found = self.violation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import gymnasium as gym
 import numpy as np
@@ -79,6 +79,27 @@ class RolloutEvaluation:
     def to_json(self) -> dict[str, Any]:
         """Plain data, by the names of the attributes."""
         return asdict(self)
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """The evaluation that ``to_json`` described; ``KeyError`` or ``TypeError`` where it is none."""
+        rest = dict(content)
+        states, objective = rest.pop("states"), rest.pop("objective")
+        return cls(
+            objective=None if objective is None else Estimate(**objective),
+            constraints=_estimates(rest.pop("constraints")),
+            limits=tuple(LimitVerdict.from_json(verdict) for verdict in rest.pop("limits")),
+            length=Estimate(**rest.pop("length")),
+            mass=Estimate(**rest.pop("mass")),
+            costs={name: CostStatistics.from_json(cost) for name, cost in rest.pop("costs").items()},
+            states=None if states is None else StateEvaluation.from_json(states),
+            cell_sizes={name: tuple(sizes) for name, sizes in rest.pop("cell_sizes").items()},
+            **rest,
+        )
+
+
+def _estimates(content: Mapping[str, Any]) -> dict[str, Estimate]:
+    return {name: Estimate(**estimate) for name, estimate in content.items()}
 
 
 def constraint_figure(name: str) -> str:

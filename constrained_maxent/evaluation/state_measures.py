@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,18 @@ class StateEvaluation:
     coverage: Coverage | None
     coverage_in_a_row: Estimate | None
     events: Mapping[str, Estimate]
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """The evaluation that ``dataclasses.asdict`` described."""
+        coverage, in_a_row = content["coverage"], content["coverage_in_a_row"]
+        return cls(
+            entropy=Estimate(**content["entropy"]),
+            units=tuple(content["units"]),
+            coverage=None if coverage is None else Coverage(**coverage),
+            coverage_in_a_row=None if in_a_row is None else Estimate(**in_a_row),
+            events={name: Estimate(**share) for name, share in content["events"].items()},
+        )
 
     def figures(self) -> dict[str, Estimate]:
         """Everything measured, by the names that tables have."""

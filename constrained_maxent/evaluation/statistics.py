@@ -115,6 +115,11 @@ class CostStatistics:
     maximum: float
     violated: Estimate
 
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """The statistics that ``dataclasses.asdict`` described."""
+        return cls(Estimate(**content["mean"]), content["maximum"], Estimate(**content["violated"]))
+
 
 def cost_statistics(batch: Batch, name: str, *, seed: int) -> CostStatistics:
     """Measure the cost of that name in whole episodes; ``seed`` is of the intervals."""

@@ -69,6 +69,8 @@ class Functional(ABC):
     ``sees_samples``    whether it looks at samples of λ               what travels through a cluster
     ``resolved``        F with what its first estimate settles         shares of the first batch's spread
     ``rewards_ends``    whether F pays for the end of episodes         a warning
+    ``label``           what tables call its value, with the unit      tables and figures
+    ``formula``         how formulas write F(λ)                        reports
     =================== ============================================== =========================================
 
     ``F + G``, ``F - G``, ``-F`` and ``2.0 * F`` are functionals too, which can do what all their parts can do.
@@ -126,6 +128,11 @@ class Functional(ABC):
     def label(self) -> str:
         """What tables call its value, with the unit."""
         return "objective"
+
+    @property
+    def formula(self) -> str:
+        """How formulas write F(λ); ``_ref`` behind a letter is its index."""
+        return f"{type(self).__name__}(λ)"
 
     def check(self, n_states: int, n_actions: int) -> None:
         """Raise ``InvalidData`` if this functional does not fit a finite space of that size; by default it does."""
@@ -406,6 +413,12 @@ class Combination(Functional):
             for weight, part in self.parts
             for term in part.engine_terms(n_states, n_actions)
         ]
+
+    @property
+    def formula(self) -> str:
+        terms = [("−" if weight < 0.0 else "+", abs(weight), part.formula) for weight, part in self.parts]
+        words = [f"{sign} {formula}" if size == 1.0 else f"{sign} {size:g} {formula}" for sign, size, formula in terms]
+        return " ".join(words).removeprefix("+ ")
 
     @property
     def curvature(self) -> Curvature:

@@ -64,6 +64,10 @@ class L2Distance(Functional):
         return [EngineTerm(kind="distance", table=self.table)]
 
     @property
+    def formula(self) -> str:
+        return "‖λ − λ_ref‖₂"
+
+    @property
     def curvature(self) -> Curvature:
         return "convex"
 

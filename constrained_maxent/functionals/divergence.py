@@ -130,6 +130,10 @@ class KLDivergence(Smoothed):
         return "KL divergence (nats)"
 
     @property
+    def formula(self) -> str:
+        return "KL(λ ‖ λ_ref)" if self.over == "state-action" else "KL(d ‖ d_ref)"
+
+    @property
     def curvature(self) -> Curvature:
         return "convex"
 

@@ -277,6 +277,10 @@ class Entropy(Smoothed):
         return False
 
     @property
+    def formula(self) -> str:
+        return "H(λ)" if self.over == "state-action" else "H(d)"
+
+    @property
     def curvature(self) -> Curvature:
         return "concave"
 

@@ -65,6 +65,11 @@ class Linear(Functional):
             check_table(self._argument, self.table, n_states, n_actions)
 
     @property
+    def formula(self) -> str:
+        given = self._given()
+        return f"⟨{self._recorded() if isinstance(given, str | OwnReward) else self._argument}, λ⟩"
+
+    @property
     def curvature(self) -> Curvature:
         return "affine"
 

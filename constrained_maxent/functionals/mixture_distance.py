@@ -78,5 +78,9 @@ class MixtureDistance(Functional):
         return False
 
     @property
+    def formula(self) -> str:
+        return "‖d − d_ref‖₂"
+
+    @property
     def curvature(self) -> Curvature:
         return "convex"

@@ -62,5 +62,9 @@ class StateCost(Functional):
         return False
 
     @property
+    def formula(self) -> str:
+        return "⟨d_ref, λ⟩"
+
+    @property
     def curvature(self) -> Curvature:
         return "affine"

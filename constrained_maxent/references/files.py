@@ -36,7 +36,7 @@ def write(path: str | PathLike[str], states: Mixture, policy: ReferencePolicy | 
             "pickle it, or clone the policy from trajectories, Reference.from_trajectories(...)."
         )
     gaussians = states.gaussians
-    arrays: dict[str, NDArray[Any]] = {name: getattr(gaussians, name) for name in _MIXTURE}
+    arrays: dict[str, Any] = {name: getattr(gaussians, name) for name in _MIXTURE}
     text: dict[str, Any] = {"format": FORMAT, "mass": states.mass, "periodic": list(states.periodic)}
     text |= {"about": dict(about), "policy": None}
     if policy is not None:

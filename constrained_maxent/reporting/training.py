@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -21,6 +22,8 @@ from constrained_maxent.reporting.style import (
     plain_axes,
 )
 from constrained_maxent.types import FloatArray, as_array, require_finite
+
+WIDTH = 7.0  # [inches]
 
 
 def training_figure(
@@ -77,7 +80,7 @@ def training_figure(
     if not heights:
         raise InvalidData("There is nothing to draw: give objective, exact_objective, references or a constraint.")
 
-    figure = blank_figure(7.0, 0.6 + sum(heights), title)
+    figure = blank_figure(WIDTH, 0.6 + sum(heights), title)
     grid = figure.subplots(len(heights), sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights})
     panels: list[Axes] = list(grid[:, 0])
     if has_entropy:
@@ -142,15 +145,27 @@ def _style_panels(panels: list[Axes]) -> None:
         entries = {str(line.get_label()): line for line in panel.lines}
         if index:
             entries = {label: line for label, line in entries.items() if label not in ("sampled estimate", "exact")}
-        # Widths at this font size [inches]; columns of the widest entries must fit beside each other.
-        widths = sorted((0.55 + 0.07 * len(label) for label in entries), reverse=True)
-        panel.legend(
-            entries.values(),
-            entries.keys(),
-            loc="lower right",
-            bbox_to_anchor=(1.0, 1.0),
-            ncols=max([1, *(n for n in (2, 3, 4) if sum(widths[:n]) <= 6.4)]),
-            frameon=False,
-            fontsize=9,
-            borderaxespad=0.1,
-        )
+        _place_legend(panel, list(entries.values()), list(entries), WIDTH)
+
+
+def fit_legends(figure: Figure, width: float) -> None:
+    """Give the legends above the panels of a figure as many columns as fit into its new width [inches]."""
+    for panel in figure.axes:
+        if (legend := panel.get_legend()) is not None:
+            labels = [text.get_text() for text in legend.get_texts()]
+            _place_legend(panel, [line for line in legend.legend_handles if line is not None], labels, width)
+
+
+def _place_legend(panel: Axes, lines: Sequence[Artist], labels: Sequence[str], width: float) -> None:
+    # Widths at this font size [inches]; columns of the widest entries must fit beside each other.
+    widths = sorted((0.55 + 0.07 * len(label) for label in labels), reverse=True)
+    panel.legend(
+        lines,
+        labels,
+        loc="lower right",
+        bbox_to_anchor=(1.0, 1.0),
+        ncols=max([1, *(n for n in (2, 3, 4) if sum(widths[:n]) <= width - 0.6)]),
+        frameon=False,
+        fontsize=9,
+        borderaxespad=0.1,
+    )

@@ -1,4 +1,4 @@
-"""Training runs as folders: what ``cmaxent train``, ``--resume``, ``evaluate``, ``plot`` and ``video`` do, in Python.
+"""Training runs as folders: what ``cmaxent train``, ``evaluate``, ``plot``, ``video`` and ``report`` do, in Python.
 
 >>> from pathlib import Path
 >>> from tempfile import TemporaryDirectory
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from constrained_maxent.runs.environments import make_environment
     from constrained_maxent.runs.evaluation import RunEvaluation, contradiction, evaluate
     from constrained_maxent.runs.pictures import Recording, draw_run, record_video
+    from constrained_maxent.runs.report import write_report
     from constrained_maxent.runs.run_folder import RunFolder
     from constrained_maxent.runs.settings import TrainSettings
     from constrained_maxent.runs.training import Result, load_agent, load_config, resume, train
@@ -37,6 +38,7 @@ __getattr__, __dir__ = lazy(
     environments=["make_environment"],
     evaluation=["RunEvaluation", "contradiction", "evaluate"],
     pictures=["Recording", "draw_run", "record_video"],
+    report=["write_report"],
     run_folder=["RunFolder"],
     settings=["TrainSettings"],
     training=["Result", "load_agent", "load_config", "resume", "train"],
@@ -63,4 +65,5 @@ __all__ = [
     "resume",
     "train",
     "write_comparison",
+    "write_report",
 ]

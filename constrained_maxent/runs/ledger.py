@@ -9,7 +9,7 @@ from constrained_maxent.adapters.minari.store import PART_BYTES
 from constrained_maxent.adapters.stacks import tracking_of
 from constrained_maxent.errors import InvalidDataset
 from constrained_maxent.runs.environments import bare_spec
-from constrained_maxent.runs.provenance import described, metadata
+from constrained_maxent.runs.provenance import described, metadata, train_command
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.spaces import Environment, single_spaces
 
@@ -43,6 +43,7 @@ class Ledger:
                 f"There is a data set {self._store.name!r} already: take another name or version, or delete it."
             )
         self._since, self._void, self._next = since, 0, 0
+        self._command = train_command(env_id, settings)
         self._waiting: dict[int, minari.Episode] = {}
         self._bytes = 0
         tracking.env = self._recording
@@ -88,7 +89,7 @@ class Ledger:
         self.write()
         self._store.keep(lambda episode: _until(episode, until))
         numbers = sorted(self._store.lengths())
-        about = metadata(self._stack, iterations=until, void=self._void)
+        about = metadata(self._stack, iterations=until, void=self._void, command=self._command)
         self._store.publish(numbers, self._spaces, self._spec, lambda data: about)
 
     def _take(self, copy: int, episode: minari.Episode | None) -> None:

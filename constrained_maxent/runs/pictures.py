@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,6 +54,11 @@ def draw_run(folder: RunFolder) -> list[Path]:
     # Imported late, like below: Matplotlib would slow down every command that draws nothing.
     from constrained_maxent.reporting.style import save_figure
 
+    return [save_figure(figure, path) for path, figure in run_figures(folder).items()]
+
+
+def run_figures(folder: RunFolder) -> dict[Path, Figure]:
+    """The figures of a run by the files that :func:`draw_run` writes, with its errors."""
     env_id, settings = load_config(folder)
     metrics = folder.read_metrics()
     with closing(make_environment(env_id, settings)) as env:
@@ -68,8 +73,7 @@ def draw_run(folder: RunFolder) -> list[Path]:
         title = f"{env_id}, iteration {agent.iteration}"
         if not contradicted and (occupancy := _occupancy(agent, title=title)) is not None:
             figures[folder.occupancy_figure_path] = occupancy
-        figures |= _pictures(folder, env_id, settings, agent)
-    return [save_figure(figure, path) for path, figure in figures.items()]
+        return figures | _pictures(folder, env_id, settings, agent)
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +233,7 @@ def _training(
 
     problem, scale = tracker.problem, tracker.weighting.scale
     limits = {name: constraint.functional.limit for name, constraint in problem.constraints.items()}
-    units = {name: _unit(constraint.functional, scale) for name, constraint in problem.constraints.items()}
+    units = {name: unit_of(constraint.functional, scale) for name, constraint in problem.constraints.items()}
     iterations, objective, measured = metrics["iteration"], metrics["objective"], ~np.isnan(metrics["exact_objective"])
     exact: dict[str, Any] = {}
     if measured.any():
@@ -254,7 +258,7 @@ def _bracketed(label: str) -> str:
     return label.replace("(", "[").replace(")", "]")
 
 
-def _unit(functional: Functional, scale: Scale) -> str | None:
+def unit_of(functional: Functional, scale: Scale) -> str | None:
     """What the values of a constraint are counted in, as far as it is known."""
     if functional.curvature == "affine":  # a sum of what each step costs
         return "per step" if scale == "normalized" else "per episode"
@@ -289,12 +293,14 @@ class Recording:
         n_frames: images in it.
         painter: ``"MuJoCo"``, ``"Matplotlib"`` or ``"environment"``.
         reason: why MuJoCo did not draw, where it might have been expected.
+        last: the last image, uint8 ``(height, width, 3)``.
     """
 
     path: Path
     n_frames: int
     painter: str
     reason: str | None
+    last: NDArray[np.uint8] = field(repr=False, compare=False)
 
 
 def record_video(
@@ -318,6 +324,7 @@ def record_video(
     seed = check_seed("seed", seed)
     n_frames = number_of_frames(seconds, fps)
     target = folder.video_path if path is None else path
+    last: list[NDArray[np.uint8]] = []
     env_id, settings = load_config(folder)
     with closing(make_environment(env_id, settings)) as env:
         agent = load_agent(folder, env)
@@ -326,14 +333,23 @@ def record_video(
             if not can_draw:
                 raise InvalidRun(f"{env_id} cannot be filmed: it has no render mode 'rgb_array'.")
             images = _own_images(env_id, settings, agent, n_frames=n_frames, seed=seed, fps=fps)
-            return Recording(target, write_video(target, images, fps=fps), "environment", None)
+            count = write_video(target, _remembered(images, last), fps=fps)
+            return Recording(target, count, "environment", None, last[0])
         episodes = roll_out(env_id, settings, agent, seconds=seconds, seed=seed)
         courses = [states[np.isfinite(states).all(axis=1)] for states in episodes.states]
         frames, reason = open_frames(scene, scene.tracer_norm(episodes.states))
         with closing(frames):
             images = film(frames, courses, timestep=episodes.timestep, seconds=seconds, fps=fps)
-            count = write_video(target, images, fps=fps)
-        return Recording(target, count, "MuJoCo" if isinstance(frames, MujocoFrames) else "Matplotlib", reason)
+            count = write_video(target, _remembered(images, last), fps=fps)
+        painter = "MuJoCo" if isinstance(frames, MujocoFrames) else "Matplotlib"
+        return Recording(target, count, painter, reason, last[0])
+
+
+def _remembered(images: Iterable[NDArray[np.uint8]], last: list[NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
+    """The images; the newest is also in the list."""
+    for image in images:
+        last[:] = [image]
+        yield image
 
 
 def _own_images(

@@ -20,6 +20,8 @@ from constrained_maxent.types import FloatArray
 RESULTS = ("config.json", "metrics.csv", "checkpoint.pt", "summary.json", "evaluation.json")
 FIGURES = ("training.png", "occupancy.png", "strip.png", "motion.png", "visits.png", "actions.png")
 VIDEO = "video.mp4"
+WARNINGS = "warnings.json"
+REPORT = "report.html"
 EVENTS = "events.out.tfevents.*"
 LOCK = "run.lock"
 
@@ -36,7 +38,8 @@ class RunFolder:
 
     ``config.json`` holds the settings, ``metrics.csv`` and ``events.out.tfevents.*`` (TensorBoard) the curves,
     ``checkpoint.pt`` the agent, ``summary.json`` the result, ``evaluation.json`` fresh rollouts of the last policy;
-    figures are ``*.png``, the film is ``video.mp4``. While a training writes, ``run.lock`` says which process it is.
+    ``warnings.json`` what was warned until the checkpoint, if anything was; figures are ``*.png``, the film is
+    ``video.mp4``, the report ``report.html``. While a training writes, ``run.lock`` says which process it is.
 
     Raises:
         InvalidRun: the path is empty, which would be the current folder.
@@ -50,7 +53,7 @@ class RunFolder:
         self.summary_path, self.evaluation_path = (self.path / name for name in RESULTS[3:])
         self.training_figure_path, self.occupancy_figure_path = (self.path / name for name in FIGURES[:2])
         self.strip_path, self.motion_path, self.visits_path, self.actions_path = (self.path / n for n in FIGURES[2:])
-        self.video_path = self.path / VIDEO
+        self.video_path, self.warnings_path = self.path / VIDEO, self.path / WARNINGS
 
     @contextmanager
     def held(self) -> Iterator[Lock]:
@@ -107,7 +110,7 @@ class RunFolder:
 
     def _files(self) -> list[Path]:
         """The files that a run may have written; the one that says whose they are is the last."""
-        patterns = (*RESULTS[1:], *FIGURES, VIDEO, EVENTS, RESULTS[0])
+        patterns = (*RESULTS[1:], WARNINGS, *FIGURES, VIDEO, REPORT, EVENTS, RESULTS[0])
         return [file for pattern in patterns for file in sorted(self.path.glob(pattern))]
 
     def _is_run(self) -> bool:
@@ -125,8 +128,21 @@ class RunFolder:
         return self._read_json(self.summary_path)
 
     def read_evaluation(self) -> dict[str, Any]:
-        """Fresh rollouts of the run's last policy. Raises InvalidRun if there are none."""
+        """What ``cmaxent evaluate`` found. Raises InvalidRun if there is nothing."""
         return self._read_json(self.evaluation_path)
+
+    def read_warnings(self) -> list[dict[str, Any]]:
+        """What was warned until the checkpoint, see :class:`~constrained_maxent.runs.warned.KeptWarnings`.
+
+        Raises InvalidRun if the file is damaged.
+        """
+        if not self.warnings_path.exists():
+            return []
+        entries = self._read_json(self.warnings_path).get("warnings")
+        expected = {"category", "message", "iteration"}
+        if not isinstance(entries, list) or any(not isinstance(e, dict) or e.keys() != expected for e in entries):
+            raise InvalidRun(f"{self.warnings_path} is damaged: it must list warnings. Remove it to go on without.")
+        return entries
 
     def _read_json(self, path: Path) -> dict[str, Any]:
         if not path.exists():

@@ -23,6 +23,7 @@ from constrained_maxent.runs.provenance import versions
 from constrained_maxent.runs.recorder import Recorder, columns, exact_evaluation
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
+from constrained_maxent.runs.warned import KeptWarnings, kept_warnings
 from constrained_maxent.tracker import find_tracker
 
 if TYPE_CHECKING:  # the convex solver takes a second to import
@@ -76,7 +77,7 @@ def train(
     later, environment and agent included, the last finished iteration is saved, and a note of the exception says so.
     """
     settings = completed(env_id, settings)
-    with folder.held() as lock:
+    with folder.held() as lock, kept_warnings() as warned:
         folder.create(overwrite=overwrite)
         env = make_environment(env_id, settings)
         settings = with_chosen_state(settings, env)
@@ -85,7 +86,7 @@ def train(
         except BaseException:
             env.close()
             raise
-        return _run(env_id, settings, folder, lock, agent, folder.clear, progress_bar)
+        return _run(env_id, settings, folder, lock, agent, folder.clear, progress_bar, warned)
 
 
 def resume(
@@ -107,11 +108,13 @@ def resume(
     In each case nothing is changed.
     """
     load_config(folder)  # what is no run folder is not made one
-    with folder.held() as lock:
-        return _resume(folder, lock, iterations, extend, progress_bar)
+    with folder.held() as lock, kept_warnings(folder.read_warnings()) as warned:
+        return _resume(folder, lock, iterations, extend, progress_bar, warned)
 
 
-def _resume(folder: RunFolder, lock: Lock, iterations: int | None, extend: bool, progress_bar: bool) -> Result:
+def _resume(
+    folder: RunFolder, lock: Lock, iterations: int | None, extend: bool, progress_bar: bool, warned: KeptWarnings
+) -> Result:
     env_id, settings = load_config(folder)
     if iterations is not None:
         settings = replace(settings, iterations=iterations)
@@ -137,7 +140,7 @@ def _resume(folder: RunFolder, lock: Lock, iterations: int | None, extend: bool,
 
     if extend:
         find_tracker(env).announce(iterations=_iterations(settings), replace_plan=True)
-    return _run(env_id, settings, folder, lock, agent, begin, progress_bar)
+    return _run(env_id, settings, folder, lock, agent, begin, progress_bar, warned)
 
 
 def load_config(folder: RunFolder) -> tuple[str, TrainSettings]:
@@ -168,12 +171,14 @@ def _run(
     agent: PGP,
     begin: Callable[[], None],
     progress_bar: bool,
+    warned: KeptWarnings,
 ) -> Result:
     """Train on; ``begin`` prepares the folder once the first iteration is over, and nothing is written before."""
     # Before anything is replaced it is known that there is TensorBoard.
     import torch.utils.tensorboard  # noqa: F401
 
     iterations, since = _iterations(settings), agent.iteration
+    warned.iteration = since
     steps_before = agent.timesteps
     recorder: Recorder | None = None
     finished: dict[str, Any] | None = None
@@ -186,15 +191,23 @@ def _run(
         resources.enter_context(lock.renewed())
         interrupts = resources.enter_context(stop_on_request())
 
+        def keep() -> None:
+            if ledger is not None:
+                ledger.write()
+            if warned.entries:
+                folder.write_json(folder.warnings_path, {"warnings": warned.entries})
+
         def record(learner: PGP, report: IterationReport) -> bool:
             nonlocal recorder, finished
+            warned.iteration = learner.iteration
             with interrupts.within_iterations(is_iterating=False):
                 lock.check()
                 if recorder is None:
                     begin()
                     folder.write_json(folder.config_path, {"env_id": env_id, "settings": settings.to_json()})
-                    kept = {} if ledger is None else {"before_checkpoint": ledger.write}
-                    recorder = Recorder(folder, settings, problem, learner, since=since, begun=begun, **kept)
+                    recorder = Recorder(
+                        folder, settings, problem, learner, since=since, begun=begun, before_checkpoint=keep
+                    )
                     resources.enter_context(closing(recorder))
                     if ledger is not None:
                         ledger.begin()
@@ -239,6 +252,8 @@ def _run(
         "while_training": {name: asdict(record) for name, record in tracker.violations.items()},
         "cell_sizes": tracker.problem.cell_sizes,
         "certificate": None,
+        "no_certificate": None,
+        "warnings": warned.entries,
         "versions": versions(),
         "settings": settings.to_json(),
     }
@@ -249,9 +264,9 @@ def _run(
     certificate, no_certificate = _certify(problem, agent)
     if no_exact is not None and agent.is_tabular:
         no_certificate = f"Nor are there exact values: {no_exact}"
-    if certificate is not None:
-        summary["certificate"] = certificate.to_json()
-        folder.write_json(folder.summary_path, summary)
+    summary["certificate"] = None if certificate is None else certificate.to_json()
+    summary["no_certificate"] = no_certificate
+    folder.write_json(folder.summary_path, summary)
     limits_in_words = (*map(str, limits), *on_the_way(tracker))
     return Result(
         folder, summary, agent, limits_in_words, certificate, no_certificate, interrupted, without_cost, recorder.first

@@ -35,6 +35,7 @@ COMMANDS = (
     "collect",
     "plot",
     "video",
+    "report",
     "certify",
     "solve",
     "plan",

@@ -13,6 +13,7 @@ from constrained_maxent.evaluation import (
     Coverage,
     Estimate,
     Grid,
+    RolloutEvaluation,
     StateMeasures,
     UniformActions,
     evaluate_rollouts,
@@ -279,6 +280,7 @@ class TestByHand:
             "outside": 0.0,
             "n_states": 12,
         }
+        assert RolloutEvaluation.from_json(plain) == found
 
     @pytest.mark.parametrize("n_iterations", [0, 2])
     def test_training_goes_on_as_if_nothing_had_happened(self, beats, n_iterations):

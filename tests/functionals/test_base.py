@@ -107,3 +107,21 @@ def test_references_over_different_angles_are_no_sum() -> None:
     assert (Entropy() + KLDivergence(TABLE)).periodic is None
     with pytest.raises(InvalidData, match="periodic"):
         over(0) + over(1)
+
+
+@pytest.mark.parametrize(
+    ("functional", "formula"),
+    [
+        (Entropy(), "H(λ)"),
+        (Entropy(over="state"), "H(d)"),
+        (LinearCost("cost_speed"), "⟨cost_speed, λ⟩"),
+        (LinearCost(COST), "⟨cost, λ⟩"),
+        (KLDivergence(TABLE), "KL(λ ‖ λ_ref)"),
+        (L2Distance(TABLE), "‖λ − λ_ref‖₂"),
+        (0.1 * Entropy() + Reward("speed"), "0.1 H(λ) + ⟨speed, λ⟩"),
+        (-1.0 * L2Distance(TABLE) - 2.0 * LinearCost("cost"), "− ‖λ − λ_ref‖₂ − 2 ⟨cost, λ⟩"),
+        (Autograd(lambda occupancy: occupancy.sum()), "Autograd(λ)"),
+    ],
+)
+def test_formulas(functional: Functional, formula: str) -> None:
+    assert functional.formula == formula

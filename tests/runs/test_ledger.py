@@ -50,6 +50,8 @@ def test_every_step_is_there_once_also_of_a_run_that_goes_on(tmp_path: Path) -> 
     assert about["iterations"] == 3
     assert about["problem"]["constraints"]
     assert about["versions"]["minari"]
+    # Called from Python, too: it is the training that made the data.
+    assert about["command"] == "cmaxent train FrozenLake-PGP-v0 --iterations 3 --record lake/paid-v0"
 
 
 def test_what_was_under_way_at_the_last_checkpoint_of_a_killed_run_is_there(

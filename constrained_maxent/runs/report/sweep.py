@@ -1,0 +1,233 @@
+"""The page of a sweep: the runs in its folder beside each other, by method and seed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from constrained_maxent.errors import InvalidRun
+from constrained_maxent.reporting.curves import Curve, Panel, curves_figure
+from constrained_maxent.reporting.page import (
+    Block,
+    Commands,
+    Folded,
+    Heading,
+    Key,
+    Keys,
+    Output,
+    Page,
+    Picture,
+    Section,
+    Status,
+    Table,
+    Words,
+)
+from constrained_maxent.runs.provenance import versions
+from constrained_maxent.runs.report.recorded import Recorded, figure, limits_table, tried
+from constrained_maxent.runs.run_folder import RunFolder
+
+SWEEP = "sweep.json"
+FAILURES = "failures"
+
+
+def sweep_page(folder: Path, *, comparison: Table | None = None) -> Page:
+    """The page of a sweep's folder; its runs are read, and none is evaluated.
+
+    Args:
+        folder: holds ``sweep.json``, a folder for each run, and in ``failures/`` a file for each that failed.
+        comparison: of its methods, to stand above the table of runs.
+
+    Raises:
+        InvalidRun: it holds neither runs nor failures, or a file is damaged.
+    """
+    paths = sorted(path.parent for path in folder.glob("*/config.json"))
+    failures = sorted((folder / FAILURES).glob("*.json"))
+    if not paths and not failures:
+        raise InvalidRun(f"{folder} holds no run yet: its runs are the folders in it that have a config.json.")
+    runs = [Recorded(RunFolder(path)) for path in paths]
+    methods = named_methods(runs)
+    ended = [run for run in runs if run.summary]
+    kept = [run for run in ended if run.limits() and all(verdict.status == "kept" for verdict in run.limits())]
+    limited = [run for run in ended if run.limits()]
+    keys = [Key("methods", str(len(methods))), Key("runs", str(len(runs)), f"{len(ended)} ended")]
+    keys += [Key("all limits kept", f"{len(kept)} of {len(limited)} runs")] if limited else []
+    keys += [Key("failed", str(len(failures)), status="broken" if failures else "")]
+    sections = [Section("Methods", _methods(methods, comparison))] if runs else []
+    sections += [Section("Runs", [_runs(methods)]), Section("Curves", _curves(methods))] if runs else []
+    sections += [Section("Failures", [_failure(path) for path in failures])] if failures else []
+    sections += [Section("Run by run", [_details(run) for of in methods.values() for run in of])] if runs else []
+    environments = ", ".join(dict.fromkeys(run.env_id for run in runs))
+    return Page(
+        title=f"Sweep {folder.resolve().name}",
+        subtitle=environments or "no run has begun",
+        head=[Keys(keys)],
+        sections=sections,
+        foot=f"Report by constrained-maxent {versions()['constrained-maxent']}. A run's own page: cmaxent report RUN.",
+    )
+
+
+def named_methods(runs: Sequence[Recorded]) -> dict[str, list[Recorded]]:
+    """Runs that differ in nothing but the seed, by the settings in which their method differs from others."""
+    groups: dict[str, list[Recorded]] = {}
+    for run in runs:
+        groups.setdefault(json.dumps(_flat(run), sort_keys=True), []).append(run)
+    contents = [_flat(group[0]) for group in groups.values()]
+    names = dict.fromkeys(name for content in contents for name in content)
+    differing = [name for name in names if len({json.dumps(content.get(name)) for content in contents}) > 1]
+    methods = {}
+    for content, group in zip(contents, groups.values(), strict=True):
+        words = [str(content["agent"])] if "agent" in differing else []
+        words += [str(content["env_id"])] if "env_id" in differing else []
+        given = [name for name in differing if name not in ("agent", "env_id") and content.get(name) is not None]
+        words += [f"{name.replace('_', ' ')} {content[name]}" for name in given]
+        label = ", ".join(words) or ("usual settings" if differing else group[0].agent)
+        while label in methods:  # values that differ and are written alike
+            label += "′"
+        methods[label] = sorted(group, key=lambda run: (run.seed is None, run.seed))
+    return methods
+
+
+def _flat(run: Recorded) -> dict[str, Any]:
+    """All that makes a method, by name, without its seed."""
+    settings = {name: value for name, value in run.config["settings"].items() if name != "seed"}
+    own = settings.pop("agent", {})
+    return {"agent": run.agent, "env_id": run.env_id, **settings, **(own if isinstance(own, dict) else {"own": own})}
+
+
+def final_values(run: Recorded) -> tuple[dict[str, float], str]:
+    """Objective and constraints at the end, and where they are from; nothing where the run has not ended."""
+    exact, estimate = run.summary.get("exact"), run.summary.get("estimate")
+    if exact:
+        values, source = {"objective": exact["objective"], **_excesses(exact["constraints"])}, "exact"
+    elif estimate:
+        constraints = _excesses(estimate.get("constraints_fresh") or {})
+        values, source = {"objective": estimate.get("objective_fresh"), **constraints}, "last batch"
+    else:
+        return {}, ""
+    return {name: float(value) for name, value in values.items() if value is not None}, source
+
+
+def _excesses(constraints: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{name} − limit": value for name, value in constraints.items()}
+
+
+def _methods(methods: Mapping[str, Sequence[Recorded]], comparison: Table | None) -> list[Block]:
+    values = {name: [final_values(run)[0] for run in of] for name, of in methods.items()}
+    columns = dict.fromkeys(column for of in values.values() for run in of for column in run)
+    rows = []
+    for name, of in values.items():
+        cells = [_spread([run[column] for run in of if column in run]) for column in columns]
+        rows.append([name, str(len(of)), *cells])
+    caption = "Mean over seeds of the values at the end of training, and in brackets the smallest and the largest."
+    own = Table(["method", "seeds", *columns], rows, caption)
+    return [own] if comparison is None else [comparison, own]
+
+
+def _spread(values: Sequence[float]) -> str:
+    if not values:
+        return ""
+    mean = figure(float(np.mean(values)))
+    return mean if min(values) == max(values) else f"{mean} ({figure(min(values))} to {figure(max(values))})"
+
+
+def _runs(methods: Mapping[str, Sequence[Recorded]]) -> Table:
+    found = [(name, run, *final_values(run)) for name, of in methods.items() for run in of]
+    columns = dict.fromkeys(column for _, _, values, _ in found for column in values)
+    rows, statuses = [], []
+    for name, run, values, source in found:
+        cells = [figure(values.get(column)) for column in columns]
+        rows.append([name, str(run.seed), run.folder.path.name, *cells, source, _kept(run) or run.how_it_ended()])
+        statuses.append(_status(run))
+    headings = ["method", "seed", "folder", *columns, "known from", "limits"]
+    return Table(headings, rows, left=(2, len(headings) - 2, len(headings) - 1), statuses=statuses)
+
+
+def _status(run: Recorded) -> Status:
+    found = {verdict.status for verdict in run.limits()}
+    for status in ("broken", "undecided", "kept"):
+        if status in found:
+            return status
+    return ""
+
+
+def _kept(run: Recorded) -> str:
+    verdicts = run.limits()
+    if len(verdicts) == 1:
+        return verdicts[0].status
+    return ", ".join(f"{verdict.name} {verdict.status}" for verdict in verdicts)
+
+
+def _curves(methods: Mapping[str, Sequence[Recorded]]) -> list[Block]:
+    """A picture for each environment: a panel of the objective and one of each constraint, a line for each run."""
+    blocks: list[Block] = []
+    for env_id in dict.fromkeys(run.env_id for of in methods.values() for run in of):
+        metrics = {
+            name: [found for run in of if run.env_id == env_id and (found := tried(run.folder.read_metrics).found)]
+            for name, of in methods.items()
+        }
+        every = [found for of in metrics.values() for found in of if "iteration" in found]
+        columns = dict.fromkeys(
+            name
+            for found in every
+            for name in found
+            if name == "objective" or (name.startswith("constraint_") and not name.endswith("_fresh"))
+        )
+        panels = [
+            Panel(
+                [curve for name, of in metrics.items() if (curve := _curve(name, of, column)) is not None],
+                xlabel="iteration",
+                ylabel=_axis(column),
+                lines={} if column == "objective" else {"limit": 0.0},
+            )
+            for column in columns
+        ]
+        if not panels:
+            blocks.append(Words(f"No curves of {env_id}: none of its runs has metrics.csv with an objective."))
+            continue
+        drawn = curves_figure([panels], band="runs", title=env_id)
+        caption = "Sampled while training: the mean of each method's runs, and thin lines for the runs themselves."
+        alt = f"Curves of objective and constraints over iterations on {env_id}, by method."
+        blocks.append(Picture.of(drawn, alt=alt, caption=caption))
+    return blocks
+
+
+def _axis(column: str) -> str:
+    return column if column == "objective" else f"{column.removeprefix('constraint_')} − limit"
+
+
+def _curve(name: str, metrics: Sequence[Mapping[str, Any]], column: str) -> Curve | None:
+    """The runs of a method over the iterations of all of them."""
+    having = [found for found in metrics if column in found and len(found["iteration"])]
+    if not having:
+        return None
+    x = np.unique(np.concatenate([found["iteration"] for found in having]))
+    values = np.full((len(having), len(x)), np.nan)
+    for row, found in zip(values, having, strict=True):
+        row[np.searchsorted(x, found["iteration"])] = found[column]
+    return Curve(name, x, values)
+
+
+def _failure(path: Path) -> Block:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        reason, traceback = str(content["reason"]), str(content.get("traceback") or "")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidRun(f"{path} is damaged: it must be a JSON object with a reason.") from error
+    return Folded(f"{path.stem}: {reason}", [Output(traceback or "No traceback was kept.")])
+
+
+def _details(run: Recorded) -> Block:
+    blocks: list[Block] = []
+    if verdicts := run.limits():
+        blocks += [Heading("Constraints"), limits_table(verdicts)]
+        blocks += [Words(verdict.remedy) for verdict in verdicts if verdict.remedy]
+    blocks += [Heading("Certificate"), *run.certificate()] if run.summary else []
+    blocks += [Heading("Warnings"), *run.warning_blocks()]
+    if commands := run.commands():
+        blocks += [Heading("To repeat it"), Commands(commands)]
+    seed = "" if run.seed is None else f", seed {run.seed}"
+    return Folded(f"{run.folder.path.name}: {run.env_id}, {run.agent}{seed}, {run.how_it_ended()}", blocks)
