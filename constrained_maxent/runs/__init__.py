@@ -1,4 +1,4 @@
-"""Training runs as folders: what ``cmaxent train``, ``--resume``, ``evaluate``, ``plot`` and ``video`` do, in Python.
+"""Training runs as folders: what ``cmaxent train``, ``sweep``, ``evaluate``, ``plot`` and ``video`` do.
 
 >>> from pathlib import Path
 >>> from tempfile import TemporaryDirectory
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from constrained_maxent.runs.pictures import Recording, draw_run, record_video
     from constrained_maxent.runs.run_folder import RunFolder
     from constrained_maxent.runs.settings import TrainSettings
+    from constrained_maxent.runs.sweeps import SweepPlan, SweepResult, sweep
     from constrained_maxent.runs.training import Result, load_agent, load_config, resume, train
 
 __getattr__, __dir__ = lazy(
@@ -37,6 +38,7 @@ __getattr__, __dir__ = lazy(
     pictures=["Recording", "draw_run", "record_video"],
     run_folder=["RunFolder"],
     settings=["TrainSettings"],
+    sweeps=["SweepPlan", "SweepResult", "sweep"],
     training=["Result", "load_agent", "load_config", "resume", "train"],
 )
 
@@ -46,6 +48,8 @@ __all__ = [
     "Result",
     "RunEvaluation",
     "RunFolder",
+    "SweepPlan",
+    "SweepResult",
     "TrainSettings",
     "collect",
     "contradiction",
@@ -57,5 +61,6 @@ __all__ = [
     "make_environment",
     "record_video",
     "resume",
+    "sweep",
     "train",
 ]
