@@ -24,7 +24,7 @@ from constrained_maxent.types import check_count
 
 ExecutorName = Literal["joblib", "ray"]
 
-_IDLE = 60.0
+_IDLE = 20.0
 """Seconds without work after which a process ends, where whoever started it is gone."""
 _STOPPING = 60.0
 """Seconds that runs have to save their last iteration, once they are to stop."""
