@@ -155,7 +155,7 @@ class LocalProcesses:
     def close(self) -> None:
         """End all processes."""
         for pool in [*self._idle, *(pool for pool, _ in self._running.values())]:
-            pool.shutdown(wait=False, kill_workers=True)
+            pool.shutdown(wait=True, kill_workers=True)
         self._idle.clear()
         self._running.clear()
 

@@ -99,12 +99,6 @@ def sweep(
             named, and nothing is changed.
         InvalidSetting, DependencyNotInstalled: see :func:`executor_named`.
         OSError: the folder cannot be written.
-
-    >>> from tempfile import TemporaryDirectory
-    >>> plan = SweepPlan.of({"environment": "FrozenLake-PGP-v0", "seeds": 2, "settings": {"iterations": 2}})
-    >>> with TemporaryDirectory() as place:
-    ...     [status.state for status in sweep(plan, place, workers=1).statuses]
-    ['finished', 'finished']
     """
     folder = Path(path).absolute()
     token, statuses = _begin(plan, folder)
