@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from contextlib import contextmanager, suppress
@@ -76,10 +77,13 @@ def executor_named(
     n_workers = None if workers is None else check_count("workers", workers)
     if name == "joblib":
         processes = LocalProcesses(sweep, token, n_workers or joblib.cpu_count())
-        try:
-            yield processes
-        finally:
-            processes.close()
+        with warnings.catch_warnings():
+            # Between two runs joblib ends a process that has grown, and starts another.
+            warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
+            try:
+                yield processes
+            finally:
+                processes.close()
     else:
         with _ray(address, n_workers) as ray:
             yield RayTasks(ray, sweep, token, n_workers)
