@@ -34,10 +34,11 @@ test test-oldest fuzz: export OMP_NUM_THREADS = 1
 test: $(VENV)/.complete
 	$(BIN)/python -m pytest -n 2
 
-# RLlib's tests start processes of their own, and wait for each other where two workers do.
+# Ray's tests start processes of their own, and wait for each other where two workers do.
+ON_RAY := tests/adapters/rllib tests/runs/sweeps/test_ray.py
 test-oldest: $(VENV_OLDEST)/.complete
-	$(VENV_OLDEST)/bin/python -m pytest -n 2 --ignore tests/adapters/rllib
-	$(VENV_OLDEST)/bin/python -m pytest tests/adapters/rllib
+	$(VENV_OLDEST)/bin/python -m pytest -n 2 $(addprefix --ignore ,$(ON_RAY))
+	$(VENV_OLDEST)/bin/python -m pytest $(ON_RAY)
 
 fuzz: $(VENV)/.complete
 	FUZZ_SEQUENCES=$(SEQUENCES) $(BIN)/python -m pytest tests/faults/test_operation_sequences.py

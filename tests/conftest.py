@@ -5,6 +5,8 @@ Scripted environments, and what drives them, let estimates and rewards be worked
 
 import builtins
 import os
+import time
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import gymnasium as gym
@@ -167,3 +169,41 @@ def datasets(tmp_path, monkeypatch):
     """Where Minari has the data sets of one test, and nobody else's."""
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
     return tmp_path / "datasets"
+
+
+class _Here:
+    """An executor of sweeps that does runs in this process, when it is asked to."""
+
+    has_room, running = True, ()
+
+    def __init__(self, perform, calls):
+        self._perform, self._calls, self._done = perform, calls, []
+
+    def submit(self, run):
+        self._calls.append(run.name)
+        self._done.append((run, self._perform(run)))
+
+    def wait(self, seconds):
+        time.sleep(0.0 if self._done else 0.05)
+        done, self._done = self._done, []
+        return done
+
+    def stop(self):
+        return self.wait(0.0)
+
+
+@pytest.fixture
+def sweeps_here(monkeypatch):
+    """Sweeps start no processes; the names of the runs that they asked for, in order."""
+    from constrained_maxent.runs.sweeps import sweeping
+    from constrained_maxent.runs.sweeps.performing import perform
+
+    calls = []
+
+    @contextmanager
+    def make(name, folder, token, **how):
+        yield _Here(lambda run: perform(run, folder, token), calls)
+
+    monkeypatch.setattr(sweeping, "executor_named", make)
+    monkeypatch.setattr(sweeping, "_LOOK_ELSEWHERE", 0.05)
+    return calls

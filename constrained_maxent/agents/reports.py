@@ -22,7 +22,7 @@ class IterationReport:
             which the learner collected.
         objective_fresh, constraints_fresh: of that batch alone, where the estimate remembers earlier ones.
         gradient_norm: of the batch's first gradient, before clipping: that of P, unless advantages are normalized or
-            a proximal term belongs to it.
+            a proximal term belongs to it; ``None`` of agents that do not tell it.
         critic_loss: in standardized units; ``None`` without a critic.
     """
 
@@ -34,7 +34,7 @@ class IterationReport:
     penalty: float
     objective_fresh: float | None
     constraints_fresh: Mapping[str, float]
-    gradient_norm: float
+    gradient_norm: float | None
     critic_loss: float | None = None
 
 

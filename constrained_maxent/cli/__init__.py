@@ -1,4 +1,4 @@
-"""``cmaxent``: train, evaluate, compare, certify, plot, film, solve problems exactly, reproduce the paper's studies.
+"""``cmaxent``: train, sweep, evaluate, compare, certify, plot, film, report, solve exactly, reproduce the studies.
 
 A command is a dataclass of options with a method ``run``, which takes the names of the options on the command line and
 returns the exit code. Its module is imported when it is called, so that help waits for no PyTorch and no solver.
@@ -24,6 +24,8 @@ from constrained_maxent.cli.streams import speaking
 COMMANDS = {
     "check": "Look at an environment of your own by random actions, alone and inside its stack, and say what to write.",
     "train": "Train PGP on an environment and write a run folder: config, metrics, checkpoint, summary, figures.",
+    "sweep": "Do many runs side by side: lists or grids of settings, environments, agents and seeds, on one machine or "
+    "on Ray.",
     "evaluate": "Evaluate the last policies of runs on fresh episodes, and exactly where the environment is finite and "
     "known.",
     "compare": "Compare methods over seeds and environments: means, interquartile means, intervals, differences, "
@@ -43,6 +45,7 @@ COMMANDS = {
 _CLASSES = {
     "check": "check:Check",
     "train": "train:Train",
+    "sweep": "sweep:Sweep",
     "evaluate": "runs:Evaluate",
     "compare": "compare:Compare",
     "collect": "collect:Collect",
@@ -70,8 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: command line without the program's name; ``sys.argv`` if not given.
 
     Returns:
-        0 if all went well, 1 if ``check`` finds something wrong, 2 for wrong input, a missing package or a file that
-        cannot be written, 130 after Ctrl-C or SIGTERM.
+        0 if all went well, 1 if ``check`` finds something wrong or a run of a sweep fails, 2 for wrong input, a missing
+        package or a file that cannot be written, 130 after Ctrl-C or SIGTERM.
 
     Raises:
         SystemExit: with code 0 after help of a command, with 2 at options that do not exist or cannot be read.

@@ -21,7 +21,7 @@ from constrained_maxent.cli.console import (
     say,
 )
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.runs.run_folder import RunFolder, default_folder
+from constrained_maxent.runs.run_folder import RunFolder, default_folder, file_name
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.startup import INTERRUPTED
 
@@ -37,6 +37,9 @@ class Train:
     """Any registered id, for example FrozenLake-PGP-v0; module:id imports a module first. Not with --resume."""
     settings: TrainSettings
     """Settings of the run."""
+    seeds: int | None = None
+    """Instead of one run so many, with seeds from 0, side by side; --out is the folder of this sweep then, by default
+    runs/<id>-seeds."""
     out: Path | None = None
     """Run folder. Default: runs/<id>-seed<seed>."""
     resume: Path | None = None
@@ -73,6 +76,8 @@ class Train:
     """Options by title. The usual ones are of no group: they come first."""
 
     def run(self, given: frozenset[str]) -> int:
+        if self.seeds is not None:
+            return self._over_seeds(self.seeds, given)
         result = self._train() if self.resume is None else self._resume(RunFolder(self.resume), given)
         _print_result(result)
         try:
@@ -86,11 +91,25 @@ class Train:
         console.print(f"Interrupted. To go on: cmaxent train --resume {result.folder.path}", soft_wrap=True)
         return INTERRUPTED
 
+    def _over_seeds(self, seeds: int, given: frozenset[str]) -> int:
+        from constrained_maxent.cli.sweep import run_sweep
+
+        if other := [f"--{name}" for name in ("seed", "resume", "extend", "overwrite", "record") if name in given]:
+            raise InvalidSetting(
+                f"--seeds begins runs with seeds from 0, and goes on with them: leave out {', '.join(other)}."
+            )
+        self._require_env_id()
+        plan = runs.SweepPlan.over_seeds(self.env_id, self.settings, seeds)
+        return run_sweep(plan, self.out or Path("runs") / f"{file_name(self.env_id)}-seeds", quiet=self.quiet)
+
+    def _require_env_id(self) -> None:
+        if not self.env_id:
+            raise InvalidSetting("Which environment? cmaxent train ENV_ID, for example FrozenLake-PGP-v0.")
+
     def _train(self) -> runs.Result:
         if self.extend:
             raise InvalidSetting("extend goes with --resume: a new run plans its schedules for its --iterations.")
-        if not self.env_id:
-            raise InvalidSetting("Which environment? cmaxent train ENV_ID, for example FrozenLake-PGP-v0.")
+        self._require_env_id()
         folder = RunFolder(self.out or default_folder(self.env_id, self.settings.seed))
         return runs.train(self.env_id, self.settings, folder, overwrite=self.overwrite, progress_bar=not self.quiet)
 

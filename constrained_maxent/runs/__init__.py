@@ -1,4 +1,4 @@
-"""Training runs as folders: what ``cmaxent train``, ``evaluate``, ``plot``, ``video`` and ``report`` do, in Python.
+"""Training runs as folders: what ``cmaxent train``, ``sweep``, ``evaluate``, ``compare``, ``report`` and others do.
 
 >>> from pathlib import Path
 >>> from tempfile import TemporaryDirectory
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from constrained_maxent.runs.report import write_report
     from constrained_maxent.runs.run_folder import RunFolder
     from constrained_maxent.runs.settings import TrainSettings
+    from constrained_maxent.runs.sweeps import SweepPlan, SweepResult, sweep
     from constrained_maxent.runs.training import Result, load_agent, load_config, resume, train
 
 __getattr__, __dir__ = lazy(
@@ -41,6 +42,7 @@ __getattr__, __dir__ = lazy(
     report=["write_report"],
     run_folder=["RunFolder"],
     settings=["TrainSettings"],
+    sweeps=["SweepPlan", "SweepResult", "sweep"],
     training=["Result", "load_agent", "load_config", "resume", "train"],
 )
 
@@ -51,6 +53,8 @@ __all__ = [
     "Result",
     "RunEvaluation",
     "RunFolder",
+    "SweepPlan",
+    "SweepResult",
     "TrainSettings",
     "collect",
     "compare",
@@ -63,6 +67,7 @@ __all__ = [
     "make_environment",
     "record_video",
     "resume",
+    "sweep",
     "train",
     "write_comparison",
     "write_report",

@@ -52,9 +52,13 @@ class Owner:
         process = os.getpid()
         return cls(socket.gethostname(), process, _started(process) or 0, _machine(), uuid.uuid4().hex)
 
+    def is_near(self) -> bool:
+        """Whether it is a process of this machine."""
+        return self.machine == _machine()
+
     def is_gone(self) -> bool:
         """Whether it is known, on the same machine, that the process has ended."""
-        if self.machine != _machine():
+        if not self.is_near():
             return False
         started = _started(self.process)
         return not is_alive(self.process) or (started is not None and started != self.started)
@@ -81,7 +85,7 @@ class Lock:
         with naming(self._path), _written(self._path, own) as written:
             while not _linked(written, self._path):
                 try:
-                    file, there = self._path.stat(), _read(self._path)
+                    file, there = self._path.stat(), owner_of(self._path)
                 except FileNotFoundError:  # given back meanwhile
                     continue
                 # By the clock of the file system, which may be another than this machine's.
@@ -94,7 +98,7 @@ class Lock:
 
     def __exit__(self, *_: object) -> None:
         with suppress(OSError):
-            if self._owner is not None and _read(self._path) == self._owner:
+            if self._owner is not None and owner_of(self._path) == self._owner:
                 self._path.unlink()
         self._owner = None
 
@@ -102,7 +106,7 @@ class Lock:
         """See now and then that the lock is still this process's, before anything is written under it."""
         if abs(time.time() - self._verified) < RENEWED_EVERY:  # clocks are set back, too
             return
-        if (there := _read(self._path)) != self._owner:
+        if (there := owner_of(self._path)) != self._owner:
             who = "somebody removed it" if there is None else f"process {there.process} on {there.host} took it over"
             raise FolderInUse(
                 f"{self._path} is no longer this process's, which had not renewed it for long: {who}. Nothing more is "
@@ -118,7 +122,7 @@ class Lock:
         def renew() -> None:
             while not ended.wait(RENEWED_EVERY):
                 with suppress(OSError):
-                    if _read(self._path) == self._owner:
+                    if owner_of(self._path) == self._owner:
                         os.utime(self._path)
 
         thread = threading.Thread(target=renew, name="lock", daemon=True)
@@ -183,7 +187,7 @@ def _linked(written: Path, path: Path) -> bool:
     return True
 
 
-def _read(path: Path) -> Owner | None:
+def owner_of(path: Path) -> Owner | None:
     """Who has the lock; ``None`` for a file that does not say it, or is not there."""
     try:
         owner = Owner(**json.loads(path.read_text(encoding="utf-8")))

@@ -8,11 +8,12 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 
-from constrained_maxent.agents import PGP, IterationReport
+from constrained_maxent.agents import IterationReport
 from constrained_maxent.atomic import naming
 from constrained_maxent.errors import ContradictedDynamics
 from constrained_maxent.evaluation import ExactEvaluation, ExactProblem
@@ -22,7 +23,41 @@ from constrained_maxent.functionals import Functional
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.tracker import find_tracker
-from constrained_maxent.types import Measure
+from constrained_maxent.types import FloatArray, Measure
+
+
+class Learner(Protocol):
+    """Who is trained in a run folder: :class:`~constrained_maxent.agents.PGP`, or a third party's agent likewise.
+
+    Attributes:
+        env: the vector environment, closed at the end.
+        iteration, timesteps: updates done, and steps taken for them.
+    """
+
+    env: Any
+    iteration: int
+    timesteps: int
+
+    @property
+    def is_tabular(self) -> bool:
+        """Whether there is a ``policy_table`` where the environment is finite."""
+
+    def policy_table(self) -> FloatArray:
+        """π(a|s), ``(n_states, n_actions)``."""
+
+    def learn(
+        self, *, iterations: int, callback: Callable[[Any, IterationReport], bool], progress_bar: bool = False
+    ) -> Any:
+        """Do so many updates more; the callback is called after each, and ends the training by False."""
+
+    def save(self, path: Path) -> None:
+        """Write what is to be kept, atomically."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that it has learnt."""
+
+    def load_state_dict(self, state: Mapping[str, Any], /) -> None:
+        """Put back what ``state_dict`` returned."""
 
 
 class Recorder:
@@ -48,7 +83,7 @@ class Recorder:
         folder: RunFolder,
         settings: TrainSettings,
         problem: ExactProblem | None,
-        agent: PGP,
+        agent: Learner,
         *,
         since: int,
         begun: float,
@@ -74,7 +109,7 @@ class Recorder:
         # Events past the checkpoint that a run continues from are to be forgotten.
         self._events = SummaryWriter(str(folder.path), purge_step=since + 1 if since else None)
 
-    def record(self, agent: PGP, report: IterationReport) -> None:
+    def record(self, agent: Learner, report: IterationReport) -> None:
         """Write down an iteration; called after each."""
         settings, seconds = self._settings, round(time.perf_counter() - self._begun, 3)
         is_last = report.iteration == settings.iterations
@@ -101,7 +136,7 @@ class Recorder:
         if report.iteration == 1:
             self.first = self.last
 
-    def _check(self, agent: PGP, *, is_last: bool) -> None:
+    def _check(self, agent: Learner, *, is_last: bool) -> None:
         """Hold the last batch, and those of the evaluations before it, against what the environment publishes."""
         batch = find_tracker(agent.env).last_batch
         if self._witness is None or self.problem is None or batch is None:
@@ -124,11 +159,12 @@ class Recorder:
     def _write(self, row: Mapping[str, float | int | None]) -> None:
         with naming(self._folder.metrics_path):
             self._metrics.writerow(row)
+            self._file.flush()  # who looks into the folder sees how far the run is
         for name, value in row.items():
             if value is not None and name != "iteration":
                 self._events.add_scalar(name, value, row["iteration"])
 
-    def checkpoint(self, agent: PGP) -> None:
+    def checkpoint(self, agent: Learner) -> None:
         """Save the agent, after everything that led to it."""
         with naming(self._folder.metrics_path):
             self._file.flush()
@@ -156,12 +192,12 @@ def is_due(iteration: int, every: int, *, dense: int) -> bool:
     return iteration % every == 0 or (interval < every and iteration % interval == 0)
 
 
-def exact_evaluation(problem: ExactProblem | None, agent: PGP) -> ExactEvaluation | None:
+def exact_evaluation(problem: ExactProblem | None, agent: Learner) -> ExactEvaluation | None:
     """A tabular policy where the problem is known; ``None`` for others."""
     return problem.evaluate(agent.policy_table()) if problem is not None and agent.is_tabular else None
 
 
-def columns(agent: PGP) -> list[str]:
+def columns(agent: Learner) -> list[str]:
     """The columns of ``metrics.csv``."""
     names = list(find_tracker(agent.env).problem.constraints)
     return [
@@ -188,7 +224,7 @@ def _seconds_before(folder: RunFolder, since: int) -> float:
     return float(metrics["seconds"][-1] * since / metrics["iteration"][-1])
 
 
-def _state_columns(agent: PGP) -> list[str]:
+def _state_columns(agent: Learner) -> list[str]:
     """Columns of continuous states."""
     if find_tracker(agent.env).estimator.table_shape() is not None:
         return []
@@ -201,7 +237,7 @@ def _state_columns(agent: PGP) -> list[str]:
     ]
 
 
-def _states(agent: PGP) -> dict[str, float | int | None]:
+def _states(agent: Learner) -> dict[str, float | int | None]:
     """Figures of continuous states: of the last batch alone, fresh steps of one policy, but for the first."""
     tracker = find_tracker(agent.env)
     batch = tracker.last_batch

@@ -19,6 +19,7 @@ from constrained_maxent.types import FloatArray
 
 RESULTS = ("config.json", "metrics.csv", "checkpoint.pt", "summary.json", "evaluation.json")
 FIGURES = ("training.png", "occupancy.png", "strip.png", "motion.png", "visits.png", "actions.png")
+MODEL = "model.zip"
 VIDEO = "video.mp4"
 WARNINGS = "warnings.json"
 REPORT = "report.html"
@@ -37,9 +38,10 @@ class RunFolder:
     """Paths and files of a run.
 
     ``config.json`` holds the settings, ``metrics.csv`` and ``events.out.tfevents.*`` (TensorBoard) the curves,
-    ``checkpoint.pt`` the agent, ``summary.json`` the result, ``evaluation.json`` fresh rollouts of the last policy;
-    ``warnings.json`` what was warned until the checkpoint, if anything was; figures are ``*.png``, the film is
-    ``video.mp4``, the report ``report.html``. While a training writes, ``run.lock`` says which process it is.
+    ``checkpoint.pt`` the agent (``model.zip`` that of a third party), ``summary.json`` the result,
+    ``evaluation.json`` fresh rollouts of the last policy; ``warnings.json`` what was warned until the checkpoint, if
+    anything was; figures are ``*.png``, the film is ``video.mp4``, the report ``report.html``. While a training writes,
+    ``run.lock`` says which process it is.
 
     Raises:
         InvalidRun: the path is empty, which would be the current folder.
@@ -53,7 +55,7 @@ class RunFolder:
         self.summary_path, self.evaluation_path = (self.path / name for name in RESULTS[3:])
         self.training_figure_path, self.occupancy_figure_path = (self.path / name for name in FIGURES[:2])
         self.strip_path, self.motion_path, self.visits_path, self.actions_path = (self.path / n for n in FIGURES[2:])
-        self.video_path, self.warnings_path = self.path / VIDEO, self.path / WARNINGS
+        self.model_path, self.video_path, self.warnings_path = (self.path / name for name in (MODEL, VIDEO, WARNINGS))
 
     @contextmanager
     def held(self) -> Iterator[Lock]:
@@ -70,7 +72,7 @@ class RunFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         try:
             with Lock(self.path / LOCK) as lock:
-                for path in (self.config_path, self.metrics_path, self.checkpoint_path, self.summary_path):
+                for path in (*(self.path / name for name in RESULTS[:4]), self.model_path):
                     remove_leftovers(path, of_any_process=True)  # none but the lock's owner writes these
                 for name in (*FIGURES, self.evaluation_path.name):
                     remove_leftovers(self.path / name)
@@ -110,7 +112,7 @@ class RunFolder:
 
     def _files(self) -> list[Path]:
         """The files that a run may have written; the one that says whose they are is the last."""
-        patterns = (*RESULTS[1:], WARNINGS, *FIGURES, VIDEO, REPORT, EVENTS, RESULTS[0])
+        patterns = (*RESULTS[1:], WARNINGS, *FIGURES, MODEL, VIDEO, REPORT, EVENTS, RESULTS[0])
         return [file for pattern in patterns for file in sorted(self.path.glob(pattern))]
 
     def _is_run(self) -> bool:

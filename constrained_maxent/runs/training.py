@@ -20,11 +20,12 @@ from constrained_maxent.runs.interrupts import stop_on_request
 from constrained_maxent.runs.ledger import Ledger
 from constrained_maxent.runs.lock import Lock
 from constrained_maxent.runs.provenance import versions
-from constrained_maxent.runs.recorder import Recorder, columns, exact_evaluation
+from constrained_maxent.runs.recorder import Learner, Recorder, columns, exact_evaluation
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.runs.warned import KeptWarnings, kept_warnings
 from constrained_maxent.tracker import find_tracker
+from constrained_maxent.types import FloatArray
 
 if TYPE_CHECKING:  # the convex solver takes a second to import
     from constrained_maxent.oracle import Certificate
@@ -48,7 +49,7 @@ class Result:
 
     folder: RunFolder
     summary: Mapping[str, Any]
-    agent: PGP
+    agent: Learner
     limits: tuple[str, ...]
     certificate: Certificate | None
     no_certificate: str | None
@@ -77,7 +78,21 @@ def train(
     later, environment and agent included, the last finished iteration is saved, and a note of the exception says so.
     """
     settings = completed(env_id, settings)
-    with folder.held() as lock, kept_warnings() as warned:
+    with folder.held() as lock:
+        return train_held(env_id, settings, folder, lock, overwrite=overwrite, progress_bar=progress_bar)
+
+
+def train_held(
+    env_id: str,
+    settings: TrainSettings,
+    folder: RunFolder,
+    lock: Lock,
+    *,
+    overwrite: bool = False,
+    progress_bar: bool = False,
+) -> Result:
+    """:func:`train` in a folder that is this process's already, with settings that are completed."""
+    with kept_warnings() as warned:
         folder.create(overwrite=overwrite)
         env = make_environment(env_id, settings)
         settings = with_chosen_state(settings, env)
@@ -86,7 +101,8 @@ def train(
         except BaseException:
             env.close()
             raise
-        return _run(env_id, settings, folder, lock, agent, folder.clear, progress_bar, warned)
+        config = config_of(env_id, settings)
+        return run_held(config, settings, folder, lock, agent, folder.clear, warned, progress_bar=progress_bar)
 
 
 def resume(
@@ -108,7 +124,19 @@ def resume(
     In each case nothing is changed.
     """
     load_config(folder)  # what is no run folder is not made one
-    with folder.held() as lock, kept_warnings(folder.read_warnings()) as warned:
+    with folder.held() as lock:
+        return resume_held(folder, lock, iterations=iterations, extend=extend, progress_bar=progress_bar)
+
+
+class NothingLeft(InvalidRun):
+    """A run has done all its iterations already."""
+
+
+def resume_held(
+    folder: RunFolder, lock: Lock, *, iterations: int | None = None, extend: bool = False, progress_bar: bool = False
+) -> Result:
+    """:func:`resume` in a folder that is this process's already. Where nothing is left to do: NothingLeft."""
+    with kept_warnings(folder.read_warnings()) as warned:
         return _resume(folder, lock, iterations, extend, progress_bar, warned)
 
 
@@ -123,7 +151,7 @@ def _resume(
         agent = load_agent(folder, env)
         if agent.iteration >= _iterations(settings):
             made = Ledger.finish(env_id, settings, env, until=agent.iteration)
-            raise InvalidRun(
+            raise NothingLeft(
                 f"{folder.path} has done {agent.iteration} iterations already{made}: give --iterations a larger number."
             )
         folder.require_metrics(columns(agent))
@@ -140,14 +168,34 @@ def _resume(
 
     if extend:
         find_tracker(env).announce(iterations=_iterations(settings), replace_plan=True)
-    return _run(env_id, settings, folder, lock, agent, begin, progress_bar, warned)
+    config = config_of(env_id, settings)
+    return run_held(config, settings, folder, lock, agent, begin, warned, progress_bar=progress_bar)
+
+
+def config_of(env_id: str, settings: TrainSettings) -> dict[str, Any]:
+    """The content of ``config.json`` of a run of PGP."""
+    return {"env_id": env_id, "settings": settings.to_json()}
 
 
 def load_config(folder: RunFolder) -> tuple[str, TrainSettings]:
-    """Environment id and settings of a run. Raises InvalidRun if they are missing or make no sense."""
+    """Environment id and settings of a run of PGP.
+
+    Raises:
+        InvalidRun: they are missing or make no sense; or the run keeps no agent of this package.
+    """
     config = folder.read_config()
     if not isinstance(config.get("env_id"), str) or not isinstance(config.get("settings"), dict):
         raise InvalidRun(f"{folder.config_path} must have env_id and settings.")
+    if (agent := config.get("agent", "pgp")) != "pgp":
+        raise InvalidRun(
+            f"{folder.path} is a run of {agent}, whose model this command does not read: adapters.sb3.load takes its "
+            f"{folder.model_path.name}; {folder.summary_path.name} and {folder.metrics_path.name} say how it ended."
+        )
+    if config.get("compiled", False):
+        raise InvalidRun(
+            f"{folder.path} was computed by the compiled engine, which keeps no agent: {folder.summary_path.name} has "
+            "its exact values. A run without --compiled keeps one."
+        )
     return config["env_id"], completed(config["env_id"], TrainSettings.from_json(config["settings"]))
 
 
@@ -163,21 +211,28 @@ def load_agent(folder: RunFolder, env: gym.vector.VectorEnv[Any, Any, Any]) -> P
     return PGP.load(folder.checkpoint_path, env)
 
 
-def _run(
-    env_id: str,
+def run_held(
+    config: Mapping[str, Any],
     settings: TrainSettings,
     folder: RunFolder,
     lock: Lock,
-    agent: PGP,
+    agent: Learner,
     begin: Callable[[], None],
-    progress_bar: bool,
     warned: KeptWarnings,
+    *,
+    progress_bar: bool = False,
 ) -> Result:
-    """Train on; ``begin`` prepares the folder once the first iteration is over, and nothing is written before."""
+    """Train on; ``begin`` prepares the folder once the first iteration is over, and nothing is written before.
+
+    Args:
+        config: what ``config.json`` is to hold: ``env_id``, ``settings``, and the third party's ``agent``.
+        settings: completed; of a third party those of environment, problem and run.
+        warned: what is warned meanwhile.
+    """
     # Before anything is replaced it is known that there is TensorBoard.
     import torch.utils.tensorboard  # noqa: F401
 
-    iterations, since = _iterations(settings), agent.iteration
+    env_id, iterations, since = config["env_id"], _iterations(settings), agent.iteration
     warned.iteration = since
     steps_before = agent.timesteps
     recorder: Recorder | None = None
@@ -197,14 +252,14 @@ def _run(
             if warned.entries:
                 folder.write_json(folder.warnings_path, {"warnings": warned.entries})
 
-        def record(learner: PGP, report: IterationReport) -> bool:
+        def record(learner: Learner, report: IterationReport) -> bool:
             nonlocal recorder, finished
             warned.iteration = learner.iteration
             with interrupts.within_iterations(is_iterating=False):
                 lock.check()
                 if recorder is None:
                     begin()
-                    folder.write_json(folder.config_path, {"env_id": env_id, "settings": settings.to_json()})
+                    folder.write_json(folder.config_path, config)
                     recorder = Recorder(
                         folder, settings, problem, learner, since=since, begun=begun, before_checkpoint=keep
                     )
@@ -237,7 +292,7 @@ def _run(
     tracker, exact = find_tracker(agent.env), exact_evaluation(problem, agent)
     limits = judge_last_batch(tracker) if exact is None else judge_exactly(tracker.problem.constraints, exact)
     summary = {
-        "env_id": env_id,
+        **config,
         "status": "interrupted" if interrupted else "finished",
         "seed": settings.seed,
         "iterations": agent.iteration,
@@ -255,13 +310,15 @@ def _run(
         "no_certificate": None,
         "warnings": warned.entries,
         "versions": versions(),
-        "settings": settings.to_json(),
+        "settings": config["settings"],
     }
     folder.write_json(folder.summary_path, summary)
     if ledger is not None:
         ledger.publish(until=agent.iteration)  # last: of many short episodes it takes minutes
     # Last: whatever happens to the convex solver, the run has its summary.
-    certificate, no_certificate = _certify(problem, agent)
+    certificate, no_certificate = (None, None)
+    if problem is not None and agent.is_tabular:
+        certificate, no_certificate = certified(problem, agent.policy_table())
     if no_exact is not None and agent.is_tabular:
         no_certificate = f"Nor are there exact values: {no_exact}"
     summary["certificate"] = None if certificate is None else certificate.to_json()
@@ -273,26 +330,28 @@ def _run(
     )
 
 
-def _saved(recorder: Recorder, agent: PGP, folder: RunFolder) -> str:
+def _saved(recorder: Recorder, agent: Learner, folder: RunFolder) -> str:
     """Save what a failure has left, and say how to go on."""
     done = f"Iteration {agent.iteration}, the last one that was finished, is saved"
     try:
         recorder.checkpoint(agent)
     except OSError as error:
-        if not folder.checkpoint_path.exists():
+        if not (folder.checkpoint_path.exists() or folder.model_path.exists()):
             return f"Nothing of the run could be saved ({error})."
         done = f"Later iterations could not be saved ({error}), but there is an earlier checkpoint"
+    if not folder.checkpoint_path.exists():  # of a third party, in a file of its own
+        return f"{done}."
     return f"{done}. To go on, once the cause is removed: cmaxent train --resume {folder.path}"
 
 
-def _certify(problem: ExactProblem | None, agent: PGP) -> tuple[Certificate | None, str | None]:
+def certified(problem: ExactProblem, policy: FloatArray) -> tuple[Certificate | None, str | None]:
     """The certificate, where the convex program is small and there is one; or why there is none."""
-    if problem is None or problem.objective is None or not agent.is_tabular:
+    if problem.objective is None:
         return None, None
     if (size := problem.n_variables) > QUICK_VARIABLES:
         return None, f"The convex program has {size:,} variables; cmaxent certify solves it, given time and memory."
     try:
-        return problem.certify(agent.policy_table()), None
+        return problem.certify(policy), None
     except (InfeasibleProblem, InvalidSetting) as error:
         # A limit that nobody can keep, or a functional that is not a convex program's: training works all the same.
         return None, str(error)

@@ -30,6 +30,7 @@ GRID = "FrozenLake-PGP-v0"
 COMMANDS = (
     "check",
     "train",
+    "sweep",
     "evaluate",
     "compare",
     "collect",
@@ -90,14 +91,14 @@ class TestHelp:
         usual = re.findall(r"^\W*(--[a-z-]+)", parts[4], flags=re.MULTILINE)
         assert set(usual) - {"--help", "---"} == {
             *("--iterations", "--seed", "--num-envs", "--preset", "--beta", "--limit", "--learning-rate"),
-            *("--out", "--resume", "--quiet"),
+            *("--seeds", "--out", "--resume", "--quiet"),
         }
 
     def test_reads_well(self, cmaxent):
         text = words(cmaxent("train", "--help")[1])
         assert "usage: cmaxent train [-h] [OPTIONS] ENV_ID Train PGP on an environment and write" in text
         assert "--beta FLOAT β of the quadratic penalty. --limit" in text
-        assert "Usual: 0.01 for a table (the paper's), 3e-4 for networks. --out" in text
+        assert "Usual: 0.01 for a table (the paper's), 3e-4 for networks. --seeds" in text
         assert '"Usual": where the environment suggests nothing; each -PGP- id brings values of its own.' in text
         assert "--seed INT Seed of everything random. (default: 0)" in text
         assert "unset" not in text

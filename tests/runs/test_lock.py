@@ -149,7 +149,7 @@ def test_a_slow_one_leaves_the_lock_of_a_faster_one(path, ended, monkeypatch):
     monkeypatch.setattr(Owner, "is_gone", slowly)
     with pytest.raises(FolderInUse), Lock(path):
         pass
-    assert lock_module._read(path) == faster._owner
+    assert lock_module.owner_of(path) == faster._owner
     faster.__exit__()
     assert not list(path.parent.iterdir())
 
