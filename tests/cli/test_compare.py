@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from constrained_maxent.agents import PGPSettings
+from constrained_maxent.cli import console
 from constrained_maxent.runs import RunFolder, TrainSettings, train
 
 GRID = "FrozenLake-PGP-v0"
@@ -21,7 +22,7 @@ def words(text):
 
 @pytest.fixture
 def paths(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(console.console, "_width", 200)
     found = []
     for beta in (0.005, 1.0):
         for seed in range(3):

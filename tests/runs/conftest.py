@@ -101,3 +101,13 @@ def write_run(tmp_path):
         return folder.path
 
     return make
+
+
+@pytest.fixture
+def learnt():
+    """Of a run folder the metrics without how long they took, to the last bit."""
+
+    def metrics(folder):
+        return {name: column.tobytes() for name, column in folder.read_metrics().items() if name != "seconds"}
+
+    return metrics

@@ -25,34 +25,34 @@ def contents(folder):
     return {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.iterdir() if path.is_file()}
 
 
-def test_the_numbers_are_those_of_a_training_alone(place, tmp_path, described):
+def test_the_numbers_are_those_of_a_training_alone(place, tmp_path, described, learnt):
     planned = SweepPlan.of(described()).runs[1]
     assert perform(planned, place, TOKEN).state == "finished"
     alone = runs.train(planned.env_id, planned.settings, RunFolder(tmp_path / "alone"))
-    assert (place / planned.name / "metrics.csv").read_bytes() == alone.folder.metrics_path.read_bytes()
+    assert learnt(RunFolder(place / planned.name)) == learnt(alone.folder)
     assert json.loads((place / planned.name / "config.json").read_text()) == alone.folder.read_config()
     before = contents(place / planned.name)
     assert perform(planned, place, TOKEN).state == "finished"
     assert contents(place / planned.name) == before
 
 
-def test_an_interrupted_run_goes_on(place, tmp_path, described):
+def test_an_interrupted_run_goes_on(place, described, learnt):
     planned, whole = (SweepPlan.of(described(settings={"iterations": n})).runs[0] for n in (5, 5))
     assert perform(whole, place, TOKEN).state == "finished"
-    finished = (place / planned.name / "metrics.csv").read_bytes()
-    shutil.rmtree(place / planned.name)
     folder = RunFolder(place / planned.name)
+    finished = learnt(folder)
+    shutil.rmtree(folder.path)
     short = SweepPlan.of(described(settings={"iterations": 2})).runs[0]
     runs.train(short.env_id, short.settings, folder)
     folder.summary_path.unlink()
     folder.write_json(folder.config_path, planned.config())
     assert perform(planned, place, TOKEN).state == "finished"
     assert folder.read_summary()["iterations"] == 5
-    assert folder.metrics_path.read_bytes() == finished
+    assert learnt(folder) == finished
     # Killed between its last checkpoint and its summary: there is nothing to go on with.
     folder.summary_path.unlink()
     assert perform(planned, place, TOKEN).state == "finished"
-    assert folder.metrics_path.read_bytes() == finished
+    assert learnt(folder) == finished
 
 
 def test_what_another_process_is_at_is_left_to_it(place, described):
