@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from constrained_maxent.agents import checkpoints
+from constrained_maxent.agents import checkpoints, deployment
 from constrained_maxent.agents.critic import Critic
 from constrained_maxent.agents.policies import CategoricalMLP, Policy, TabularSoftmax, make_policy
 from constrained_maxent.agents.pytorch import device_named, threads_for, usual_numbers
@@ -308,6 +308,30 @@ class PGP:
     def _choose(self, rows: NDArray[Any], rng: np.random.Generator | None) -> NDArray[Any]:
         policy = self.policy
         return policy.to_env(policy.mode(rows) if rng is None else policy.sample(rows, rng))
+
+    def export(self, path: str | PathLike[str]) -> None:
+        """Write the policy as a program that PyTorch alone runs, without this package: for robots and simulators.
+
+        ``torch.export.load(path).module()`` takes a batch of raw observations, as the environment gives them: a tensor
+        ``(n, *shape)``, of a ``Dict`` a dictionary of tensors, of the parts that the policy sees, of a ``Tuple`` a
+        tuple. Normalization, networks, and the scale of actions are inside. It returns a dictionary of actions in the
+        environment's own units:
+
+        - ``action``, the most probable one, what ``predict(observation, deterministic=True)`` returns;
+        - ``sample``, drawn from π by PyTorch's generator: the policy that was trained and evaluated;
+        - ``probabilities``, of finite actions, ``(n, n_actions)``; one for each component where there are several.
+
+        NaN, infinity, and what lies outside a finite space are an error there too.
+
+        Args:
+            path: of the file, ``policy.pt2`` for example.
+
+        Raises:
+            UnsupportedSpace: actions of a ``Tuple`` or ``Dict``.
+            UnsupportedPolicy: a network of your own that PyTorch cannot write as a program.
+            OSError: the file cannot be written; it is named.
+        """
+        deployment.export(self.policy, self._collector.observation_space, self._collector.action_space, path)
 
     @property
     def is_tabular(self) -> bool:

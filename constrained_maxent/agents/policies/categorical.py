@@ -47,10 +47,13 @@ class CategoricalMLP(NetworkPolicy):
         self._first = np.array(self._actions.starts)
         self.logits = mlp(self.features.size, hidden_sizes, sum(self._actions.sizes))
 
+    def logits_at(self, rows: torch.Tensor) -> list[torch.Tensor]:
+        """Of every value of each component, ``(n, size)`` each, for rows ``(n, ...)``."""
+        return list(torch.split(self.logits(self.features(rows)), self._actions.sizes, dim=1))
+
     def _log_probs(self, rows: NDArray[Any]) -> list[torch.Tensor]:
         """Log π of every value of each component, ``(n, size)`` each."""
-        logits = require_finite(self.logits(self.features(to_tensor(rows, self))))
-        return [functional.log_softmax(own, dim=1) for own in torch.split(logits, self._actions.sizes, dim=1)]
+        return [functional.log_softmax(require_finite(own), dim=1) for own in self.logits_at(to_tensor(rows, self))]
 
     def _of_components(self, columns: list[NDArray[Any]]) -> NDArray[Any]:
         return columns[0] if self._is_single else np.stack(columns, axis=1)

@@ -42,9 +42,14 @@ class GaussianMLP(NetworkPolicy):
         """What makes actions of *u*."""
         return self._squashing
 
+    def moments(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Mean of *u* and log σ, ``(n, n_components)`` each, for rows ``(n, ...)``."""
+        inputs = self.features(rows)
+        return self.mean(inputs), self.log_std(inputs).clamp(*LOG_STD_BOUNDS)
+
     def _gaussian(self, rows: NDArray[Any]) -> tuple[torch.Tensor, torch.Tensor]:
-        inputs = self.features(to_tensor(rows, self))
-        return require_finite(self.mean(inputs)), require_finite(self.log_std(inputs)).clamp(*LOG_STD_BOUNDS)
+        mean, log_std = self.moments(to_tensor(rows, self))
+        return require_finite(mean), require_finite(log_std)
 
     def sample(self, rows: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
         return self._draw(rows, rng)[0]

@@ -131,7 +131,8 @@ class Features(nn.Module):
         return (to_array(self.mean), to_array(self._scale())) if self._normalizes else None
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        flat = rows.reshape(len(rows), -1)
+        # Of len() a program that is written out would know the value here: torch.export.
+        flat = rows.reshape(rows.shape[0], -1)
         if self.is_flat:
             return self._numbers(flat, slice(None))
         inputs: list[torch.Tensor] = []

@@ -33,7 +33,7 @@ class PictureEncoder(nn.Module):
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
         """Outputs ``(n, size)`` of pictures ``(n, H·W·C)`` with numbers from 0 to 255."""
-        pictures = rows.reshape(len(rows), *self._shape).to(torch.float32) / 255.0
+        pictures = rows.reshape(rows.shape[0], *self._shape).to(torch.float32) / 255.0
         if self._is_last:
             pictures = pictures.permute(0, 3, 1, 2)
         elif len(self._shape) == 2:
