@@ -1,4 +1,4 @@
-"""Every public name has a docstring, and each public module a page of the reference.
+"""Every public name has a docstring, each public module a page of the reference, each error an entry among the troubles.
 
 Sources are read, not imported, so that names that need Ray or Stable-Baselines3 count as well.
 """
@@ -90,3 +90,13 @@ def test_every_public_module_has_a_page_of_the_reference() -> None:
     """That a page shows all public names of its module is looked at where the pages are built, by ``make docs``."""
     pages = re.findall(r"^ +- reference/(.*)\.md$", (ROOT / "mkdocs.yml").read_text(), flags=re.MULTILINE)
     assert sorted(pages) == sorted(MODULES)
+
+
+def test_every_error_and_warning_has_its_entry_among_the_troubles() -> None:
+    tree = ast.parse((PACKAGE / "errors.py").read_text())
+    classes = [part.name for part in tree.body if isinstance(part, ast.ClassDef)]
+    text = (ROOT / "docs" / "troubleshooting.md").read_text()
+    entries = re.split(r"^### (\w+)\n", text, flags=re.MULTILINE)
+    assert len(classes) > 30
+    assert entries[1::2] == classes  # in the order of the file
+    assert all(len(entry.split()) >= 5 for entry in entries[2::2])
