@@ -1,4 +1,4 @@
-"""Every public name has a docstring, each public module a page of the reference, each error an entry among the troubles.
+"""Every public name has a docstring, every public module a page of the reference, every error an entry of its own.
 
 Sources are read, not imported, so that names that need Ray or Stable-Baselines3 count as well.
 """
