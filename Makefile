@@ -7,10 +7,11 @@ SEQUENCES ?= 10000
 comma := ,
 VENV := .venv
 VENV_OLDEST := .venv-oldest
+VENV_DOCS := .venv-docs
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest fuzz lint benchmarks dist constraints clean FORCE
+.PHONY: help demo test test-oldest fuzz lint docs benchmarks dist constraints clean FORCE
 
 help:
 	@echo 'make demo         train PGP on the grid; write a figure and a summary to runs/demo'
@@ -18,9 +19,10 @@ help:
 	@echo 'make test-oldest  run it against the oldest dependencies that are supported, with Ray, Tianshou, skrl, TorchRL'
 	@echo 'make fuzz         try $(SEQUENCES) random sequences of operations, each against a count by hand'
 	@echo 'make lint         check format, style, types and the direction of imports'
+	@echo 'make docs         build the documentation site into build/site; every warning is an error'
 	@echo 'make benchmarks   measure the overhead of the wrappers and the speed of engines and oracle'
 	@echo 'make dist         build wheel and sdist into dist/, and try the wheel in an environment of its own'
-	@echo 'make constraints  resolve the dependencies anew and write constraints.txt, constraints-oldest.txt'
+	@echo 'make constraints  resolve the dependencies anew and write constraints.txt, constraints-oldest.txt, constraints-docs.txt'
 	@echo 'make clean        remove the virtual environments, caches and builds; keep runs/'
 	@echo
 	@echo 'Another interpreter: make PYTHON=python3.12 test'
@@ -48,6 +50,12 @@ lint: $(VENV)/.complete
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The package is read, not imported: neither it nor what it needs is installed for the site. What the theme's authors have
+# to say of their plans is no warning about the site.
+docs: $(VENV_DOCS)/.complete
+	NO_MKDOCS_2_WARNING=1 $(VENV_DOCS)/bin/python -m mkdocs build --strict --quiet
+	@echo 'The site is in build/site: open build/site/index.html'
 
 benchmarks: $(VENV)/.complete
 	$(BIN)/python benchmarks/wrapper_overhead.py
@@ -81,6 +89,9 @@ endif
 ifneq ($(call usable,$(VENV_OLDEST)),$(CURDIR))
 $(VENV_OLDEST)/.complete: FORCE
 endif
+ifneq ($(call usable,$(VENV_DOCS)),$(CURDIR))
+$(VENV_DOCS)/.complete: FORCE
+endif
 
 define check_python
 @command -v '$(PYTHON)' >/dev/null 2>&1 || { \
@@ -107,7 +118,7 @@ $(check_python)
 fi
 @rm -f $@
 @echo 'Installing the pinned packages into $(@D); this takes a minute or two'
-@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(1) --editable '.[$(2)]' || { \
+@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(1) $(2) || { \
 	echo 'The packages could not be installed: see the message of pip above. Then run the same command again.' >&2; \
 	exit 1; \
 }
@@ -115,10 +126,13 @@ fi
 endef
 
 $(VENV)/.complete: pyproject.toml constraints.txt
-	$(call set_up,constraints.txt,dev)
+	$(call set_up,constraints.txt,--editable '.[dev]')
 
 $(VENV_OLDEST)/.complete: pyproject.toml constraints-oldest.txt
-	$(call set_up,constraints-oldest.txt,dev$(comma)ray$(comma)third-party)
+	$(call set_up,constraints-oldest.txt,--editable '.[dev$(comma)ray$(comma)third-party]')
+
+$(VENV_DOCS)/.complete: constraints-docs.txt
+	$(call set_up,constraints-docs.txt,--requirement constraints-docs.txt)
 
 # The pins hold for Python 3.11 on Linux: the newest versions of everything; and the oldest that pyproject.toml admits of
 # what it names, beside newest versions of what that needs. What torch needs only for CUDA is left out, and so is its
@@ -144,8 +158,16 @@ constraints:
 	}; \
 	resolve highest constraints.txt 'all dependencies, of what make test needs' ''; \
 	resolve lowest-direct constraints-oldest.txt 'the oldest dependencies that are supported, with Ray and other third parties' \
-		'--extra ray --extra third-party'
+		'--extra ray --extra third-party'; \
+	'$(PYTHON)' -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"], sep="\n")' \
+		> "$$work/docs.in"; \
+	{ \
+		echo '# Pinned versions of what make docs needs, for Python 3.11 on Linux.'; \
+		echo '# Regenerate with: make constraints'; \
+		"$$work/venv/bin/uv" pip compile --quiet --python-version 3.11 --no-header --no-annotate "$$work/docs.in"; \
+	} > constraints-docs.txt; \
+	echo 'constraints-docs.txt is written'
 
 clean:
-	rm -rf $(VENV) $(VENV_OLDEST) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .grimp_cache
+	rm -rf $(VENV) $(VENV_OLDEST) $(VENV_DOCS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .grimp_cache
 	find constrained_maxent tests -name __pycache__ -type d -prune -exec rm -rf {} +

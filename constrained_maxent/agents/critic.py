@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from constrained_maxent.agents.policies import Features, mlp
+from constrained_maxent.agents.policies import Features, Network, network
 from constrained_maxent.agents.settings import Hyperparameters
 from constrained_maxent.types import FloatArray
 
@@ -21,16 +21,19 @@ class Critic(nn.Module):
     Args:
         observation_space: of one (sub-)environment.
         settings: sizes, steps and learning rate.
+        own_network: what makes a network of one's own, in place of one with these sizes.
     """
 
     mean: torch.Tensor
     std: torch.Tensor
 
-    def __init__(self, observation_space: gym.Space[Any], settings: Hyperparameters) -> None:
+    def __init__(
+        self, observation_space: gym.Space[Any], settings: Hyperparameters, own_network: Network | None = None
+    ) -> None:
         super().__init__()
         self._settings = settings
         self.features = Features(observation_space, normalize=settings.normalize_observations)
-        self.network = mlp(self.features.size, settings.hidden_sizes, 1)
+        self.network = network(self.features.size, own_network or settings.hidden_sizes, 1)
         # Part of the state dict, so that a checkpoint carries the units.
         self.register_buffer("mean", torch.zeros(()))
         self.register_buffer("std", torch.ones(()))

@@ -14,16 +14,22 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from constrained_maxent.agents import checkpoints
+from constrained_maxent.agents import checkpoints, deployment
 from constrained_maxent.agents.critic import Critic
-from constrained_maxent.agents.policies import CategoricalMLP, Policy, TabularSoftmax, make_policy
+from constrained_maxent.agents.policies import CategoricalMLP, Network, Policy, TabularSoftmax, make_policy
 from constrained_maxent.agents.pytorch import device_named, threads_for, usual_numbers
 from constrained_maxent.agents.reports import IterationReport, Progress
 from constrained_maxent.agents.returns import advantages_and_returns, standardized
 from constrained_maxent.agents.rollouts import Collector, Rollout
 from constrained_maxent.agents.settings import STEADY_BATCHES, Hyperparameters, PGPSettings, complete, is_table
 from constrained_maxent.agents.updates import NaturalGradient, PolicyAverage, update_policy
-from constrained_maxent.errors import InvalidSetting, UnplannedRun, UnseenObservation, UnsupportedSpace
+from constrained_maxent.errors import (
+    CheckpointMismatch,
+    InvalidSetting,
+    UnplannedRun,
+    UnseenObservation,
+    UnsupportedSpace,
+)
 from constrained_maxent.schedules import Geometric
 from constrained_maxent.seeds import derived_seed
 from constrained_maxent.spaces import Environment, as_batch, from_row, from_rows, leaves, single_spaces
@@ -50,6 +56,10 @@ class PGP:
         settings: hyperparameters; single ones may be given as keywords instead, ``PGP(env, learning_rate=0.1)``.
             What is left out the environment may suggest, as the -PGP- ids do.
         seed: of everything random: actions, networks, and the environment's resets.
+        network: makes a network of your own, in place of ``hidden_sizes``: called with the number of inputs (normalized
+            numbers, one-hot cells, encoded pictures), it returns a ``torch.nn.Module`` from ``(n, n_inputs)`` to
+            ``(n, n_features)``, on which this agent puts a last layer. It is called once for each network: those of
+            the policy (mean and deviation of ``Box`` actions have one each), and that of the critic.
 
     Raises:
         InvalidSetting: a hyperparameter out of range, an unknown device, or an environment that PGP cannot use.
@@ -68,7 +78,13 @@ class PGP:
     """
 
     def __init__(
-        self, env: Environment, settings: PGPSettings | None = None, *, seed: int = 0, **hyperparameters: Any
+        self,
+        env: Environment,
+        settings: PGPSettings | None = None,
+        *,
+        seed: int = 0,
+        network: Network | None = None,
+        **hyperparameters: Any,
     ) -> None:
         if settings is not None and hyperparameters:
             raise InvalidSetting("Give either settings= or single hyperparameters, not both.")
@@ -77,6 +93,7 @@ class PGP:
             raise InvalidSetting(f"PGP has no hyperparameter {', '.join(sorted(unknown))}. It has: {known}.")
         self.seed = check_seed("seed", seed)
         self.env = env
+        self.network = network
         self.settings = PGPSettings(**hyperparameters) if settings is None else settings
         self.iteration = 0
         self.timesteps = 0
@@ -96,6 +113,9 @@ class PGP:
         spaces = collector.observation_space, collector.action_space
         _warn_of_unseen(single_spaces(self.env)[0], spaces[0])
         table = is_table(*spaces, kind=settings.policy)
+        if self.network is not None and (table or settings.hidden_sizes is not None):
+            other = "the policy is a table: give policy='mlp' with it" if table else "hidden_sizes= is given too"
+            raise InvalidSetting(f"network= is in place of hidden_sizes=, and {other}.")
         # What is suggested suits the usual kind of policy, not the other one.
         is_usual = table == is_table(*spaces, kind="auto")
         suggestions = self._tracker.suggestions if is_usual else {}
@@ -111,10 +131,10 @@ class PGP:
             policy = make_policy(
                 *spaces,
                 kind=settings.policy,
-                hidden_sizes=chosen.hidden_sizes,
+                hidden_sizes=self.network or chosen.hidden_sizes,
                 normalize=chosen.normalize_observations,
             )
-            self.critic = Critic(spaces[0], chosen).to(device) if chosen.baseline == "critic" else None
+            self.critic = Critic(spaces[0], chosen, self.network).to(device) if chosen.baseline == "critic" else None
             self.learner = policy.to(device)
             self._average = PolicyAverage(self.learner, chosen.averaging) if chosen.averaging > 0.0 else None
             self.optimizer = self._make_optimizer()
@@ -310,6 +330,30 @@ class PGP:
         policy = self.policy
         return policy.to_env(policy.mode(rows) if rng is None else policy.sample(rows, rng))
 
+    def export(self, path: str | PathLike[str]) -> None:
+        """Write the policy as a program that PyTorch alone runs, without this package: for robots and simulators.
+
+        ``torch.export.load(path).module()`` takes a batch of raw observations, as the environment gives them: a tensor
+        ``(n, *shape)``, of a ``Dict`` a dictionary of tensors, of the parts that the policy sees, of a ``Tuple`` a
+        tuple. Normalization, networks, and the scale of actions are inside. It returns a dictionary of actions in the
+        environment's own units:
+
+        - ``action``, the most probable one, what ``predict(observation, deterministic=True)`` returns;
+        - ``sample``, drawn from π by PyTorch's generator: the policy that was trained and evaluated;
+        - ``probabilities``, of finite actions, ``(n, n_actions)``; one for each component where there are several.
+
+        NaN, infinity, and what lies outside a finite space are an error there too.
+
+        Args:
+            path: of the file, ``policy.pt2`` for example.
+
+        Raises:
+            UnsupportedSpace: actions of a ``Tuple`` or ``Dict``.
+            UnsupportedPolicy: a network of your own that PyTorch cannot write as a program.
+            OSError: the file cannot be written; it is named.
+        """
+        deployment.export(self.policy, self._collector.observation_space, self._collector.action_space, path)
+
     @property
     def is_tabular(self) -> bool:
         """Whether the policy is a table."""
@@ -372,36 +416,60 @@ class PGP:
             # As they turned out: the environment's suggestions may have changed when it is loaded.
             "hyperparameters": json.dumps(asdict(self.hyperparameters)),
             "seed": self.seed,
+            "network": _name_of(self.network),
         }
         checkpoints.save(path, self, arguments=arguments)
 
     @classmethod
-    def load(cls, path: str | PathLike[str], env: Environment, *, device: str | None = None) -> Self:
+    def load(
+        cls,
+        path: str | PathLike[str],
+        env: Environment,
+        *,
+        device: str | None = None,
+        network: Network | None = None,
+    ) -> Self:
         """The agent of a checkpoint, ready to continue on an environment built like the one that it was trained on.
 
         Args:
             path: the checkpoint. It is read without executing code.
             env: the environment; its occupancy estimate and multipliers are put back as well.
             device: where to put policy and critic, if not where they were.
+            network: what the agent was given, where it was given one: a file has its name only, and runs no code.
 
         Raises:
             DamagedCheckpoint: the file is truncated or no checkpoint.
-            CheckpointMismatch: it belongs to another environment, or to a version that this one cannot read.
+            CheckpointMismatch: it belongs to another environment, or to a version that this one cannot read; or another
+                ``network`` made its networks.
         """
         content = checkpoints.read(path, env, cls.__name__)
         with checkpoints.DamageNamed(path):
             arguments = content["arguments"]
+            if (there := arguments.get("network")) != (here := _name_of(network)):
+                raise CheckpointMismatch(
+                    f"The networks of {path} were made by {there or 'hidden_sizes'}, and here is "
+                    f"{here or 'no network='}: give PGP.load(..., network=) what PGP was given."
+                )
             settings = PGPSettings(**json.loads(arguments["settings"]))
             settings = settings if device is None else replace(settings, device=device)
             given = json.loads(arguments["hyperparameters"])
             chosen = {entry.name: given.pop(entry.name) for entry in fields(Hyperparameters)}
             complete_settings = replace(settings, **chosen, **given)
-            agent = cls(env, complete_settings, seed=arguments["seed"])
+            usable = complete_settings if network is None else replace(complete_settings, hidden_sizes=None)
+            agent = cls(env, usable, seed=arguments["seed"], network=network)
             agent.settings = settings
             # Not even what is left out on purpose may come from the environment now.
             agent.hyperparameters = Hyperparameters(**{name: getattr(complete_settings, name) for name in chosen})
         checkpoints.restore(path, content, agent)
         return agent
+
+
+def _name_of(network: Network | None) -> str | None:
+    """By which a checkpoint knows what made the networks: ``module:name``."""
+    if network is None:
+        return None
+    named = network if hasattr(network, "__qualname__") else type(network)
+    return f"{named.__module__}:{named.__qualname__}"
 
 
 def _warn_of_unseen(space: Any, seen: Any) -> None:

@@ -22,6 +22,8 @@ MAPS: dict[str, list[str]] = {
     "6x6": ["SFFFFF", "FFFFFF", "FFHHFF", "FFHHFF", "FFFFFF", "FFFFFG"],
     **toy_text.MAPS,
 }
+"""Lakes by name, a string for each row: S the start, F ice, H a hole, G the goal. "6x6" is the paper's; Gymnasium's are
+there too."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.types import is_number
 
 Scale = Literal["normalized", "truncated"]
+"""Of λ: a full-length episode has mass 1, or that of its weights γᵗ."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from constrained_maxent.schedules import Geometric
 from constrained_maxent.tracker import Pairing
 
 PresetName = Literal["default", "paper", "ppo"]
+"""What measures best with ``PGP``; what the paper's text has; what suits other people's agents."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -80,7 +80,7 @@ def reference(
         takes either; ``functionals.StateCost`` keeps away from it, at a cost of d_ref(s).
 
     Raises:
-        As :func:`batch`.
+        InvalidDataset, MissingCost, MissingState, NonFiniteValue: as :func:`batch`.
     """
     tracker, steps = find_tracker(env), batch(dataset, env)
     if (estimator := tracker.fresh_estimator()).table_shape() is not None:

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from constrained_maxent.agents.policies.networks import NetworkPolicy, mlp
+from constrained_maxent.agents.policies.networks import Network, NetworkPolicy, network
 from constrained_maxent.agents.policies.policy import require_finite, to_array, to_tensor
 from constrained_maxent.agents.policies.tabular_softmax import LARGEST_TABLE
 from constrained_maxent.errors import UnsupportedSpace
@@ -29,7 +29,7 @@ class CategoricalMLP(NetworkPolicy):
     Args:
         observation_space: of one (sub-)environment.
         action_space: ``Discrete``, ``MultiDiscrete``, ``MultiBinary``, or ``Tuple`` and ``Dict`` of them.
-        hidden_sizes: of the network.
+        hidden: units of each hidden layer, or what makes a network of one's own.
         normalize: see :class:`~constrained_maxent.agents.policies.Features`.
     """
 
@@ -37,7 +37,7 @@ class CategoricalMLP(NetworkPolicy):
         self,
         observation_space: gym.Space[Any],
         action_space: gym.Space[Any],
-        hidden_sizes: Sequence[int],
+        hidden: Sequence[int] | Network,
         *,
         normalize: bool = False,
     ) -> None:
@@ -45,12 +45,15 @@ class CategoricalMLP(NetworkPolicy):
         self._observation_space, self._actions = observation_space, FiniteSpace(action_space)
         self._is_single = isinstance(action_space, gym.spaces.Discrete)
         self._first = np.array(self._actions.starts)
-        self.logits = mlp(self.features.size, hidden_sizes, sum(self._actions.sizes))
+        self.logits = network(self.features.size, hidden, sum(self._actions.sizes))
+
+    def logits_at(self, rows: torch.Tensor) -> list[torch.Tensor]:
+        """Of every value of each component, ``(n, size)`` each, for rows ``(n, ...)``."""
+        return list(torch.split(self.logits(self.features(rows)), self._actions.sizes, dim=1))
 
     def _log_probs(self, rows: NDArray[Any]) -> list[torch.Tensor]:
         """Log π of every value of each component, ``(n, size)`` each."""
-        logits = require_finite(self.logits(self.features(to_tensor(rows, self))))
-        return [functional.log_softmax(own, dim=1) for own in torch.split(logits, self._actions.sizes, dim=1)]
+        return [functional.log_softmax(require_finite(own), dim=1) for own in self.logits_at(to_tensor(rows, self))]
 
     def _of_components(self, columns: list[NDArray[Any]]) -> NDArray[Any]:
         return columns[0] if self._is_single else np.stack(columns, axis=1)

@@ -9,6 +9,7 @@ import gymnasium as gym
 
 from constrained_maxent.agents.policies.categorical import CategoricalMLP
 from constrained_maxent.agents.policies.gaussian import GaussianMLP
+from constrained_maxent.agents.policies.networks import Network
 from constrained_maxent.agents.policies.policy import Policy
 from constrained_maxent.agents.policies.tabular_softmax import TabularSoftmax
 from constrained_maxent.agents.settings import PolicyKind, is_table
@@ -21,10 +22,11 @@ def make_policy(
     action_space: gym.Space[Any],
     *,
     kind: PolicyKind = "auto",
-    hidden_sizes: Sequence[int],
+    hidden_sizes: Sequence[int] | Network,
     normalize: bool = False,
 ) -> Policy:
-    """The policy for a pair of spaces; networks have ``hidden_sizes``, and observations normalized if wanted.
+    """The policy for a pair of spaces; networks have ``hidden_sizes``, or are of one's own, and see observations
+    normalized if wanted.
 
     Raises:
         UnsupportedSpace: the action space is neither finite nor a ``Box``, or a table is asked for and impossible.

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from constrained_maxent.agents.policies.networks import NetworkPolicy, mlp
+from constrained_maxent.agents.policies.networks import Network, NetworkPolicy, network
 from constrained_maxent.agents.policies.policy import require_finite, to_array, to_tensor
 from constrained_maxent.agents.policies.squashing import Squashing
 from constrained_maxent.types import FloatArray
@@ -27,24 +27,29 @@ class GaussianMLP(NetworkPolicy):
         self,
         observation_space: gym.Space[Any],
         action_space: gym.spaces.Box,
-        hidden_sizes: Sequence[int],
+        hidden: Sequence[int] | Network,
         *,
         normalize: bool = False,
     ) -> None:
         super().__init__(observation_space, normalize=normalize)
         self._squashing = Squashing(action_space)
         n_actions = int(np.prod(action_space.shape))
-        self.mean = mlp(self.features.size, hidden_sizes, n_actions)
-        self.log_std = mlp(self.features.size, hidden_sizes, n_actions)
+        self.mean = network(self.features.size, hidden, n_actions)
+        self.log_std = network(self.features.size, hidden, n_actions)
 
     @property
     def squashing(self) -> Squashing:
         """What makes actions of *u*."""
         return self._squashing
 
+    def moments(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Mean of *u* and log σ, ``(n, n_components)`` each, for rows ``(n, ...)``."""
+        inputs = self.features(rows)
+        return self.mean(inputs), self.log_std(inputs).clamp(*LOG_STD_BOUNDS)
+
     def _gaussian(self, rows: NDArray[Any]) -> tuple[torch.Tensor, torch.Tensor]:
-        inputs = self.features(to_tensor(rows, self))
-        return require_finite(self.mean(inputs)), require_finite(self.log_std(inputs)).clamp(*LOG_STD_BOUNDS)
+        mean, log_std = self.moments(to_tensor(rows, self))
+        return require_finite(mean), require_finite(log_std)
 
     def sample(self, rows: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
         return self._draw(rows, rng)[0]

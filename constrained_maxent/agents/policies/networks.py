@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from constrained_maxent.agents.policies.pictures import PictureEncoder
 from constrained_maxent.agents.policies.policy import Policy, to_array
-from constrained_maxent.errors import UnsupportedSpace
+from constrained_maxent.errors import InvalidSetting, UnsupportedSpace
 from constrained_maxent.spaces import components, leaves, width
 from constrained_maxent.spaces.pictures import is_picture
 from constrained_maxent.types import FloatArray
@@ -131,7 +131,8 @@ class Features(nn.Module):
         return (to_array(self.mean), to_array(self._scale())) if self._normalizes else None
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        flat = rows.reshape(len(rows), -1)
+        # Of len() a program that is written out would know the value here: torch.export.
+        flat = rows.reshape(rows.shape[0], -1)
         if self.is_flat:
             return self._numbers(flat, slice(None))
         inputs: list[torch.Tensor] = []
@@ -161,10 +162,54 @@ def mlp(n_inputs: int, hidden_sizes: Sequence[int], n_outputs: int) -> nn.Sequen
         # In place: nothing needs what comes before, and fresh memory for large batches costs as much as the arithmetic.
         layers += [nn.Linear(size, hidden), nn.ReLU(inplace=True)]
         size = hidden
-    last = nn.Linear(size, n_outputs)
+    return nn.Sequential(*layers, _last(size, n_outputs))
+
+
+def _last(n_features: int, n_outputs: int) -> nn.Linear:
+    last = nn.Linear(n_features, n_outputs)
     nn.init.normal_(last.weight, std=0.01)
     nn.init.zeros_(last.bias)
-    return nn.Sequential(*layers, last)
+    return last
+
+
+Network = Callable[[int], nn.Module]
+"""Makes a network of one's own for a number of inputs: a module from ``(n, n_inputs)`` to ``(n, n_features)``."""
+
+
+def network(n_inputs: int, hidden: Sequence[int] | Network, n_outputs: int) -> nn.Sequential:
+    """A network of these hidden layers, or one of the user's own with a last layer that starts near 0.
+
+    Raises:
+        InvalidSetting: what is made is no module of that kind, or gives a row other features at another time or in
+            another batch, as with dropout, batch normalization or a memory: then π(a|s) is no function of s.
+    """
+    if not callable(hidden):
+        return mlp(n_inputs, hidden, n_outputs)
+    made = hidden(n_inputs)
+    if not isinstance(made, nn.Module):
+        raise InvalidSetting(f"network= made a {type(made).__name__}: it must make a torch.nn.Module.")
+    return nn.Sequential(made, _last(_n_features(made, n_inputs), n_outputs))
+
+
+def _n_features(made: nn.Module, n_inputs: int) -> int:
+    # Of a generator of its own: networks that follow start as they would without this look.
+    rows = torch.randn(3, n_inputs, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        try:
+            once, alone = made(rows), torch.cat([made(row[None]) for row in rows])
+        except Exception as error:
+            raise InvalidSetting(
+                f"network= cannot take {n_inputs} inputs, of several rows and of one ({error}): it maps "
+                "(n, n_inputs) to (n, n_features) for any n, without batch normalization or a memory."
+            ) from error
+        if not isinstance(once, torch.Tensor) or once.ndim != 2 or len(once) != 3 or once.dtype != torch.float32:
+            raise InvalidSetting("network= must map (n, n_inputs) to (n, n_features), in float32.")
+        if not (torch.equal(once, made(rows)) and torch.allclose(once, alone, rtol=1e-3, atol=1e-5)):
+            raise InvalidSetting(
+                "network= gives a row other features at another time, or in another batch: leave out dropout, batch "
+                "normalization and memory. π(a|s) must be a function of s."
+            )
+    return once.shape[1]
 
 
 class NetworkPolicy(Policy):

@@ -36,5 +36,5 @@ class PictureEncoder(nn.Module):
         frames = rows.reshape(-1, *self._frame).to(torch.float32) / 255.0
         if self._is_last:
             frames = frames.permute(0, 3, 1, 2)
-        encoded: torch.Tensor = self.layers(frames.reshape(len(rows), *self._layout))
+        encoded: torch.Tensor = self.layers(frames.reshape(rows.shape[0], *self._layout))
         return encoded

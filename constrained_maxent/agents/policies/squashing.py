@@ -52,6 +52,18 @@ class Squashing:
         inside: NDArray[Any] = np.clip(values, self._low, self._high).reshape(len(u), *self._shape).astype(self._dtype)
         return inside
 
+    def tensor_to_box(self, u: torch.Tensor) -> torch.Tensor:
+        """The same of tensors in float64, ``(n, n_components)`` both, not rounded to the space's type."""
+
+        def constant(values: NDArray[Any]) -> torch.Tensor:
+            return torch.as_tensor(values, device=u.device)
+
+        bound, half, sign = constant(self._bound), constant(self._half), constant(self._sign)
+        interval = bound + half * (torch.tanh(u) + 1.0)
+        ray = bound + sign * torch.logaddexp(torch.zeros_like(u), sign * u)
+        values = torch.where(constant(self._is_interval), interval, torch.where(constant(self._is_ray), ray, u))
+        return values.clamp(constant(self._low), constant(self._high))
+
     def to_reals(self, values: NDArray[Any]) -> FloatArray:
         """The inverse: *u*, ``(n, n_components)``, for elements of the space.
 
