@@ -106,7 +106,8 @@ def test_conventions_are_judged_side_by_side(cmaxent, monkeypatch):
         "reproduce", "grid", "--only", "conventions", "--scale", "smoke", "--out", "new", "--quiet"
     )
     assert (code, err) == (0, "")
-    cases = ["text", "cost_on_entering", "half_beta", "linear_layer", "tiny_smoothing", "authors", "printed_signs"]
+    alone = ["cost_on_entering", "larger_base_cost", "half_beta", "linear_layer", "tiny_smoothing"]
+    cases = ["text", *alone, "both_costs", "authors", "printed_signs"]
     assert [line[:-1] for line in out.splitlines() if line[:-1] in cases] == cases
     assert "HOLD" not in out
     for table in ("summary", "claims"):

@@ -21,12 +21,13 @@ _PUBLISHED = {field.name: True for field in fields(Conventions) if field.name !=
 CASES: dict[str, Conventions] = {
     "text": TEXT,
     **{name: Conventions(**{name: True}) for name in _PUBLISHED},
+    "both_costs": Conventions(cost_on_entering=True, larger_base_cost=True),
     "authors": Conventions(**_PUBLISHED),
     "printed_signs": Conventions(**_PUBLISHED, printed_signs=True),
 }
-"""By name: the text's, each that differs alone, all of these together, and these with the signs as they are printed."""
+"""By name: the text's, each that differs alone, the two of the cost, all together, and these with the printed signs."""
 
-DRAWN = ("text", "linear_layer", "authors")
+DRAWN = ("text", "both_costs", "authors")
 """Whose Figure 1 is drawn."""
 
 
@@ -55,15 +56,16 @@ SEEDS_ALONE = 3
 def studies_of(case: str) -> tuple[GridStudy, ...]:
     """What is run under the conventions of this name: the fewest settings that judge the claims.
 
-    A convention alone is not searched for step sizes; a distance has no cost to be charged on entering. Of the printed
-    signs it is Figure 1: under them the limit of PGP is no limit, whatever its β.
+    A convention alone is not searched for step sizes, and no distance depends on what is a cost. Of the printed signs
+    it is Figure 1: under them the limit of PGP is no limit, whatever its β.
     """
     studies: tuple[GridStudy, ...] = (FIGURE_1, PAIRS, NORM, STRICT, RELAXED)
     if case == "printed_signs":
         studies = (FIGURE_1,)
     elif case not in ("text", "authors"):
         of_scale = (replace(each, seeds=SEEDS_ALONE) for each in (STRICT, RELAXED))
-        studies = (FIGURE_1, *(() if case == "cost_on_entering" else (NORM,)), *of_scale)
+        norm = () if case in ("cost_on_entering", "larger_base_cost", "both_costs") else (NORM,)
+        studies = (FIGURE_1, *norm, *of_scale)
     return tuple(replace(each, conventions=CASES[case]) for each in studies)
 
 

@@ -63,7 +63,9 @@ class Conventions:
     """Where the settings that the paper's authors published differ from its text, whose conventions are the default."""
 
     cost_on_entering: bool = False
-    """The cost is of the tile that a step enters, not of the one that it leaves, and elsewhere -0.1, not -0.001."""
+    """The cost is of the tile that a step enters, not of the one that it leaves."""
+    larger_base_cost: bool = False
+    """Outside of holes the cost is -0.1, not -0.001."""
     half_beta: bool = False
     """The penalty is β/2 [R]₊², not β [R]₊²."""
     linear_layer: bool = False

@@ -19,8 +19,8 @@ from constrained_maxent.types import FloatArray
 DISCOUNT, HORIZON = 0.99, 25
 OCCUPANCY: Scale = "truncated"
 HOLE_COSTS: dict[WorldName, float] = {"holes": 50.0, "relaxed": 2.0}
-ENTERING_BASE_COST = -0.1
-"""Of a step that enters no hole, where entering costs; the text has -0.001 outside of holes."""
+BASE_COST, LARGER_BASE_COST = -0.001, -0.1
+"""Outside of holes: the text's, and the authors'."""
 
 DOWN, RIGHT = 1, 2
 ENTROPY = Entropy(smoothing=0.0)
@@ -67,14 +67,13 @@ class World(NamedTuple):
 
 def world_of(name: WorldName, conventions: Conventions = TEXT) -> World:
     """The world of this name, with the cost of such conventions."""
-    if name == "open":
-        env = SafeFrozenLake(desc=list(_OPEN))
-    elif conventions.cost_on_entering:
-        env = SafeFrozenLake(hole_cost=HOLE_COSTS[name], base_cost=ENTERING_BASE_COST)
-    else:
-        env = SafeFrozenLake(hole_cost=HOLE_COSTS[name])
+    is_open = name == "open"
+    base_cost = LARGER_BASE_COST if conventions.larger_base_cost else BASE_COST
+    env = (
+        SafeFrozenLake(desc=list(_OPEN)) if is_open else SafeFrozenLake(hole_cost=HOLE_COSTS[name], base_cost=base_cost)
+    )
     mdp = TabularMDP.from_env(env, discount=DISCOUNT, horizon=HORIZON)
-    if name == "open":
+    if is_open:
         return World(env.desc, mdp, L2Distance(mdp.occupancy(reference_policy(), scale=OCCUPANCY)))
     costs = entering_costs(env) if conventions.cost_on_entering else env.cost_tables["cost"]
     return World(env.desc, mdp, LinearCost(costs))

@@ -9,12 +9,13 @@ from constrained_maxent.reproduction.grid.run import run_study
 
 
 def test_each_convention_is_tried_alone_and_all_together():
-    """What ../shared knows of the authors' settings: cost, β, layer, σ; then the signs."""
+    """Where the authors' settings differ from the text: when what costs, β, layer, σ; then the signs."""
     given = {name: {key for key, value in vars(case).items() if value} for name, case in CASES.items()}
-    alone = ("cost_on_entering", "half_beta", "linear_layer", "tiny_smoothing")
+    alone = ("cost_on_entering", "larger_base_cost", "half_beta", "linear_layer", "tiny_smoothing")
     assert given == {
         "text": set(),
         **{name: {name} for name in alone},
+        "both_costs": {"cost_on_entering", "larger_base_cost"},
         "authors": set(alone),
         "printed_signs": {*alone, "printed_signs"},
     }
@@ -39,7 +40,8 @@ def test_what_is_tried_alone():
     names = {case: {study.name for study in studies_of(case)} for case in CASES}
     of_scale = {"ablation", "relaxed"}
     assert names["half_beta"] == names["linear_layer"] == names["tiny_smoothing"] == {"fig1", "norm-beta", *of_scale}
-    assert names["cost_on_entering"] == {"fig1", *of_scale}  # a distance has no cost
+    for case in ("cost_on_entering", "larger_base_cost", "both_costs"):
+        assert names[case] == {"fig1", *of_scale}  # a distance has no cost
     assert names["printed_signs"] == {"fig1"}
 
 

@@ -46,7 +46,7 @@ def test_optimum_of_the_paper_s_grid():
 
 
 LEFT, DOWN, RIGHT, UP = range(4)
-ENTERING = Conventions(cost_on_entering=True)
+ENTERING = Conventions(cost_on_entering=True, larger_base_cost=True)
 
 
 class TestEnteringCosts:
@@ -76,6 +76,15 @@ class TestEnteringCosts:
         table = world.functional.gradient(np.zeros((36, 4)))
         walk = [(8, DOWN), (14, RIGHT), (15, UP)]
         assert [table[cell] for cell in walk] == [cost, cost, -0.1]
+
+    def test_the_two_conventions_are_apart(self):
+        """In the hole (2, 2), and on (1, 2) above it, going right."""
+        entering, larger = (
+            world_of("holes", Conventions(**{name: True})).functional.gradient(np.zeros((36, 4)))
+            for name in ("cost_on_entering", "larger_base_cost")
+        )
+        assert (entering[8, DOWN], entering[8, RIGHT], entering[14, UP]) == (50.0, -0.001, -0.001)
+        assert (larger[8, DOWN], larger[8, RIGHT], larger[14, UP]) == (-0.1, -0.1, 50.0)
 
     def test_the_distance_has_none(self):
         ((_, distance),) = world_of("open").measure(UNIFORM)
