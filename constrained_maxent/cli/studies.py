@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import polars as pl
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -15,12 +15,21 @@ from rich.table import Table
 from constrained_maxent.cli.console import console, figures_table, number, print_paths, print_table
 from constrained_maxent.engine import EngineProgress
 from constrained_maxent.evaluation import Estimate, over_seeds
-from constrained_maxent.reproduction import AgentStudyName, Effort, MepolTaskName, WorldName, agents, control
+from constrained_maxent.reproduction import (
+    AgentStudyName,
+    Effort,
+    GridStudyName,
+    MepolTaskName,
+    WorldName,
+    agents,
+    control,
+)
 from constrained_maxent.reproduction.explore_then_learn import figures as learning_figures
 from constrained_maxent.reproduction.explore_then_learn import study as learning
 from constrained_maxent.reproduction.explore_then_learn.tasks import WORLDS
+from constrained_maxent.reproduction.grid import conventions
 from constrained_maxent.reproduction.grid.claims import Claim, claims, claims_table
-from constrained_maxent.reproduction.grid.figures import draw_study
+from constrained_maxent.reproduction.grid.figures import draw_conventions, draw_study
 from constrained_maxent.reproduction.grid.run import StudyFiles, frank_wolfe_mixtures, run_study
 from constrained_maxent.reproduction.grid.studies import STUDIES, GridStudy
 from constrained_maxent.reproduction.grid.tables import (
@@ -53,7 +62,10 @@ _SETTING = {
 
 def reproduce_grid(names: Iterable[str], effort: Effort, folder: Path, *, quiet: bool) -> None:
     """Run the studies of these names, all if there are none, write and print what came out."""
-    for name in dict.fromkeys(names) or STUDIES:
+    for name in dict.fromkeys(names) or get_args(GridStudyName):
+        if name == "conventions":
+            _reproduce_conventions(effort, folder / name, quiet=quiet)
+            continue
         study, begun = STUDIES[name].within(effort), time.perf_counter()
         rows = _rows(study, folder, quiet=quiet)
         files, summaries = StudyFiles(folder, study.name), summarize(rows)
@@ -71,6 +83,26 @@ def reproduce_grid(names: Iterable[str], effort: Effort, folder: Path, *, quiet:
         _print_claims(study, effort, found)
         console.print(f"{time.perf_counter() - begun:.0f} s", highlight=False)
         print_paths(*(path for path in paths if path.suffix != ".parquet"))
+
+
+def _reproduce_conventions(effort: Effort, folder: Path, *, quiet: bool) -> None:
+    """What the claims depend on: all conventions, each with its studies in a folder of its own."""
+    begun = time.perf_counter()
+    figure_1, summaries, lines = {}, [], []
+    for case in conventions.CASES:
+        studies = [study.within(effort) for study in conventions.studies_of(case)]
+        rows = [_rows(study, folder / case, quiet=quiet) for study in studies]
+        table, found = conventions.judge(case, rows, folder / case)
+        figure_1[case] = rows[0]
+        summaries.append(table)
+        lines.append(claims_table(case, effort, found).rename({"study": "conventions"}))
+        console.print(f"{case}:", highlight=False)
+        _print_claims(studies[0], effort, found)
+    summary, _ = write_table(folder / "summary.csv", pl.concat(summaries))
+    judged, _ = write_table(folder / "claims.csv", pl.concat(lines))
+    figure = draw_conventions(folder / "fig1.png", {case: figure_1[case] for case in conventions.DRAWN})
+    console.print(f"{time.perf_counter() - begun:.0f} s", highlight=False)
+    print_paths(summary, judged, figure)
 
 
 def _rows(study: GridStudy, folder: Path, *, quiet: bool) -> pl.DataFrame:

@@ -65,6 +65,9 @@ class TabularEngine:
     TabularResult(4 runs of 100 batches, 16,000 transitions)
     """
 
+    _advance = staticmethod(advance)
+    """What a thread does of one run. A study of another parameterization of the policy has its own."""
+
     def __init__(
         self,
         mdp: FiniteMDP,
@@ -145,7 +148,7 @@ class TabularEngine:
                 begun = time.perf_counter()
                 # The compiled code does not hold the interpreter's lock, so that threads are enough.
                 running = [
-                    pool.submit(advance, *fixed[i], *views[i], float(self.planned_iterations), goal)
+                    pool.submit(self._advance, *fixed[i], *views[i], float(self.planned_iterations), goal)
                     for i in self._order
                     if views[i][0].counters[DIVERGED] < 0
                 ]

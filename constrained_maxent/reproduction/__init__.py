@@ -22,6 +22,7 @@ GridStudyName = Literal[
     "primal-dual-batches",
     "ablation",
     "relaxed",
+    "conventions",
 ]
 """Studies of the 6×6 grid, short ones first."""
 

@@ -100,6 +100,24 @@ def test_methods_are_compared_and_policies_drawn(cmaxent, monkeypatch):
     assert "policies-policies.npy is missing or damaged" in err
 
 
+def test_conventions_are_judged_side_by_side(cmaxent, monkeypatch):
+    monkeypatch.setitem(studies.EFFORTS, "smoke", (5, 2))
+    code, out, err = cmaxent(
+        "reproduce", "grid", "--only", "conventions", "--scale", "smoke", "--out", "new", "--quiet"
+    )
+    assert (code, err) == (0, "")
+    alone = ["cost_on_entering", "larger_base_cost", "half_beta", "linear_layer", "tiny_smoothing"]
+    cases = ["text", *alone, "both_costs", "authors", "printed_signs"]
+    assert [line[:-1] for line in out.splitlines() if line[:-1] in cases] == cases
+    assert "HOLD" not in out
+    for table in ("summary", "claims"):
+        lines = pl.read_csv(f"new/conventions/{table}.csv")
+        assert lines["conventions"].unique(maintain_order=True).to_list() == cases
+    assert set(lines["holds"]) == {"no evidence"}
+    assert Path("new/conventions/fig1.png").stat().st_size > 100
+    assert Path("new/conventions/authors/relaxed.csv").exists()
+
+
 def test_ctrl_c_says_how_to_go_on(cmaxent, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt

@@ -86,7 +86,9 @@ def _claims_of_figure_1(summaries: pl.DataFrame) -> list[Claim]:
         Claim(
             "primal-dual oscillates, PGP does not",
             ratio > 2.0,
-            f"standard deviation of the cost over the last fifth: {dual['late_std']:.2f} against {pgp['late_std']:.2f}",
+            "standard deviation of the cost over the last fifth: "
+            f"{dual['late_std']:.3f} ± {dual['late_std_spread']:.3f} against "
+            f"{pgp['late_std']:.3f} ± {pgp['late_std_spread']:.3f}",
         ),
         Claim(
             "primal-dual explores less than PGP",
@@ -174,21 +176,63 @@ def _claims_of_search(summaries: pl.DataFrame) -> list[Claim]:
     plain = best_of(search.filter(pl.col("momentum") == 1.0))
     reduced = best_of(search.filter(pl.col("momentum") != 1.0))
     plain_keeps, reduced_keeps = (line["violation"] <= KEPT_VIOLATION for line in (plain, reduced))
-    late_std = summaries.filter(pl.col("method") == "primal-dual")["late_std"]
-    oscillates = late_std.is_finite() & (late_std > OSCILLATION)
     return [
         Claim(
             "momentum brings no improvement",
             not reduced_keeps or (plain_keeps and reduced["entropy"] <= plain["entropy"]),
             f"without {_described(plain)}, {_counts(plain)}; with {_described(reduced)}, {_counts(reduced)}",
         ),
-        Claim(
-            "primal-dual oscillates",
-            2 * int(oscillates.sum()) > len(oscillates),
-            f"at {oscillates.sum()} of {len(oscillates)} pairs the cost's standard deviation over the last fifth "
-            f"exceeds {OSCILLATION:g}",
-        ),
+        claim_of_oscillation(summaries),
     ]
+
+
+def claim_of_oscillation(summaries: pl.DataFrame) -> Claim:
+    """Whether primal-dual's cost oscillates at most pairs of step sizes, by a table of ``summarize``."""
+    late_std = summaries.filter(pl.col("method") == "primal-dual")["late_std"]
+    oscillates = late_std.is_finite() & (late_std > OSCILLATION)
+    return Claim(
+        "primal-dual oscillates",
+        2 * int(oscillates.sum()) > len(oscillates),
+        f"at {oscillates.sum()} of {len(oscillates)} pairs the cost's standard deviation over the last fifth "
+        f"exceeds {OSCILLATION:g}",
+    )
+
+
+def claims_of_scale(strict: pl.DataFrame, relaxed: pl.DataFrame) -> list[Claim]:
+    """Whether a cost whose scale is 1/c asks for c times the β, by three measures of what comes out.
+
+    Each is compared with what the cost of scale 1 gives at two β: at the one by which β goes with the inverse scale,
+    and at the one by which it goes with the inverse square. The claim holds where the former is nearer at all pairs of
+    batch and step size.
+
+    Args:
+        strict: settings at the cost of scale 1 and these two β, a table of ``summarize`` with ``mass_in_holes``.
+        relaxed: the same at the smaller scale, and one β.
+    """
+    pairs, beta = ["episodes_per_batch", "learning_rate"], pl.col("beta")
+    joined = relaxed.join(strict.filter(beta == beta.max()), on=pairs, suffix="_inverse").join(
+        strict.filter(beta == beta.min()), on=pairs, suffix="_square"
+    )
+    found = []
+    for measure, words in (
+        ("mass_in_holes", "the mass in holes"),
+        ("entropy", "the entropy"),
+        ("violation", "the violation in the cost's own unit"),
+    ):
+        here, inverse, square = (joined[f"{measure}{suffix}"] for suffix in ("", "_inverse", "_square"))
+        nearer = (here - inverse).abs() < (here - square).abs()
+        got, by_inverse, by_square = (
+            f"{values.to_numpy().min():.3g} to {values.to_numpy().max():.3g}" for values in (here, inverse, square)
+        )
+        found.append(
+            Claim(
+                f"β goes with the inverse scale of the cost, by {words}",
+                bool(nearer.all()),
+                f"at {nearer.sum()} of {len(nearer)} pairs; {got} against {by_inverse} by the inverse and {by_square} "
+                "by the inverse square",
+            )
+        )
+    return found
 
 
 def _claims_of_batches(summaries: pl.DataFrame) -> list[Claim]:

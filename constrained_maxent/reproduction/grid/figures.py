@@ -68,6 +68,31 @@ def draw_study(study: GridStudy, effort: Effort, rows: pl.DataFrame, folder: Pat
     return [save_figure(figure, folder / f"{name}.png", dpi=_DPI) for name, figure in figures.items()]
 
 
+def draw_conventions(path: Path, rows: Mapping[str, pl.DataFrame]) -> Path:
+    """Draw Figure 1 under each of the conventions, by name, and write it; its file."""
+    panels = [
+        [
+            Panel(
+                [
+                    _curve(_NAMES.get(method, method), part, "iteration", quantity)
+                    for (method,), part in of_case.filter(pl.col("method") != "unconstrained").group_by(
+                        "method", maintain_order=True
+                    )
+                ],
+                title=case.replace("_", " "),
+                xlabel="iteration",
+                ylabel="entropy [nats]" if quantity == "entropy" else "cost [per episode]",
+                lines={} if quantity == "entropy" else {"limit": 0.0},
+                yscale="linear" if quantity == "entropy" else "symlog",
+            )
+            for case, of_case in rows.items()
+        ]
+        for quantity in QUANTITIES
+    ]
+    figure = curves_figure(panels, title="The method of the paper (PGP) and a baseline, by conventions")
+    return save_figure(figure, path, dpi=_DPI)
+
+
 def _over_settings(study: GridStudy, rows: pl.DataFrame, optima: Lines) -> dict[str, Figure]:
     match study.name:
         case "primal-dual-search":

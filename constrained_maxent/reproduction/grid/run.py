@@ -20,6 +20,7 @@ from constrained_maxent.errors import CheckpointMismatch, InvalidRun
 from constrained_maxent.oracle import frank_wolfe
 from constrained_maxent.penalties import Quadratic
 from constrained_maxent.problem import Constraint
+from constrained_maxent.reproduction.grid.linear_layer import LinearLayerEngine
 from constrained_maxent.reproduction.grid.studies import GridStudy, Setting, WorldName, run_settings
 from constrained_maxent.reproduction.grid.worlds import ENTROPY, OCCUPANCY, World, world_of
 from constrained_maxent.reproduction.tables import read_table, write_table
@@ -110,7 +111,7 @@ def run_study(
             raise InvalidRun(f"{files.about} belongs to another scale or other settings: take another --out.")
         return read_table(files.rows, ROWS)
     folder.mkdir(parents=True, exist_ok=True)
-    world = world_of(study.world)
+    world = world_of(study.world, study.conventions)
     begun = time.perf_counter()
     result, before = _train(study, world, files, progress)
     trained = time.perf_counter()
@@ -138,10 +139,17 @@ def _train(
     study: GridStudy, world: World, files: StudyFiles, progress: Callable[[EngineProgress], None]
 ) -> tuple[TabularResult, float]:
     """All runs of a study, and how many seconds went into them before this call."""
-    engine = TabularEngine(
+    engine_class = LinearLayerEngine if study.conventions.linear_layer else TabularEngine
+    engine = engine_class(
         world.mdp,
         [
-            run_settings(setting, study.constraint, world.functional.with_limit(setting.limit), seed=seed)
+            run_settings(
+                setting,
+                study.constraint,
+                world.functional.with_limit(setting.limit),
+                seed=seed,
+                conventions=study.conventions,
+            )
             for setting in study.settings
             for seed in range(study.seeds)
         ],

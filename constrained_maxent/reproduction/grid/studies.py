@@ -29,6 +29,9 @@ Method = Literal[
 ]
 """Algorithm 1 with the paper's plain steps, the same without a penalty, a baseline, or one of our own."""
 
+TINY_SMOOTHING = 1e-18
+"""The authors' σ."""
+
 DUAL_BOUND = 10.0
 """Largest multiplier of the dual methods; the optimal one is 0.333."""
 
@@ -55,6 +58,26 @@ class Setting:
 PRESET = PRESETS["FrozenLake-PGP-v0"]["default"]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Conventions:
+    """Where the settings that the paper's authors published differ from its text, whose conventions are the default."""
+
+    cost_on_entering: bool = False
+    """The cost is of the tile that a step enters, not of the one that it leaves."""
+    larger_base_cost: bool = False
+    """Outside of holes the cost is -0.1, not -0.001."""
+    half_beta: bool = False
+    """The penalty is β/2 [R]₊², not β [R]₊²."""
+    linear_layer: bool = False
+    """The softmax is of a linear layer with a bias for each action from a random start, not of a table of zeros."""
+    tiny_smoothing: bool = False
+    """σ of the entropy is 1e-18, not the library's usual one."""
+    printed_signs: bool = False
+    """PGP's constraint is ⟨c, λ⟩ ≤ 0 with the signs of c as they are printed, under which holes are a reward."""
+
+
+TEXT = Conventions()
+
 WorldName = Literal["holes", "relaxed", "open"]
 """Holes that cost 50, holes that cost 2, or no holes and a reference to stay close to."""
 
@@ -79,6 +102,7 @@ class GridStudy:
     """Batches over which schedules go from their start to their end; ``iterations`` where nothing is said."""
     draws_policies: bool = False
     """Whether the last policies are kept, and drawn."""
+    conventions: Conventions = TEXT
 
     @property
     def constraint(self) -> str:
@@ -189,17 +213,22 @@ STUDIES: dict[str, GridStudy] = {study.name: study for study in _ALL}
 """By name, in the order of ``GridStudyName``."""
 
 
-def run_settings(setting: Setting, name: str, functional: Functional, *, seed: int) -> RunSettings:
+def run_settings(
+    setting: Setting, name: str, functional: Functional, *, seed: int, conventions: Conventions = TEXT
+) -> RunSettings:
     """What the engine is to do for one setting and seed; the functional, with its limit, is the constraint's."""
+    if conventions.printed_signs and setting.method == "pgp" and name == "cost":
+        functional = -1.0 * functional
+    usual = {"objective": Entropy(smoothing=TINY_SMOOTHING)} if conventions.tiny_smoothing else {}
     return RunSettings(
         seed=seed,
-        constraints={name: Constraint(functional, _penalty(setting))},
+        constraints={name: Constraint(functional, _penalty(setting, conventions))},
         episodes_per_batch=setting.episodes_per_batch,
-        **{"learning_rate": setting.learning_rate} | _options(setting),
+        **usual | {"learning_rate": setting.learning_rate} | _options(setting),
     )
 
 
-def _penalty(setting: Setting) -> Penalty:
+def _penalty(setting: Setting, conventions: Conventions) -> Penalty:
     match setting.method:
         case "primal-dual" | "vr-pdpg":
             return Lagrangian(setting.dual_rate, largest=DUAL_BOUND)
@@ -207,7 +236,7 @@ def _penalty(setting: Setting) -> Penalty:
             return AugmentedLagrangian(setting.beta, learning_rate=setting.dual_rate)
         case "defaults":
             return PRESET.penalty
-    return Quadratic(setting.beta)
+    return Quadratic(setting.beta / 2.0 if conventions.half_beta else setting.beta)
 
 
 def _options(setting: Setting) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from constrained_maxent.reproduction.grid.worlds import BEST_STATIONARY, UNCONST
 LATE_SHARE = 0.2
 """Of a run's iterations, at its end: the last 3000 of the paper's 15,000."""
 
+_LATE = ["late_std", "late_entropy_std", "late_std_spread"]
+
 SHARES = (0.05, 0.01)
 """Close to the optimum: within 5 %, and within 1 %."""
 
@@ -30,7 +32,8 @@ def summarize(rows: pl.DataFrame) -> pl.DataFrame:
     Columns: those of ``SETTING``; how many ``seeds``; ``entropy``, ``entropy_std``, ``value`` and ``value_std`` of the
     last policies, with the standard deviations over seeds; ``least_entropy`` and ``largest_value`` of the worst seeds;
     the mean ``violation`` [value - limit]₊; ``late_std`` and ``late_entropy_std``, the standard deviations of value and
-    entropy along the last fifth of a run, mean over seeds, NaN where that has fewer than two evaluated policies.
+    entropy along the last fifth of a run, mean over seeds, NaN where that has fewer than two evaluated policies; and
+    ``late_std_spread``, the standard deviation of the former over seeds.
     """
     settings = rows.select(*SETTING).unique(maintain_order=True)
     last = (
@@ -57,12 +60,12 @@ def summarize(rows: pl.DataFrame) -> pl.DataFrame:
         )
         .filter(pl.col("len") > 1)
         .group_by(*SETTING)
-        .agg(pl.col("late_std", "late_entropy_std").mean())
+        .agg(pl.col(_LATE[:2]).mean(), _deviation("late_std", ddof=1).alias(_LATE[2]))
     )
     return (
         settings.join(last, on=list(SETTING), how="left", maintain_order="left")
         .join(late, on=list(SETTING), how="left", maintain_order="left")
-        .with_columns(pl.col("late_std", "late_entropy_std").fill_null(float("nan")))
+        .with_columns(pl.col(_LATE).fill_null(float("nan")))
     )
 
 
@@ -70,6 +73,8 @@ def _deviation(column: str, *, ddof: int = 0) -> pl.Expr:
     """Standard deviation of each group, 0 of one number: NumPy's, which the published tables have to the last digit."""
 
     def of(values: pl.Series) -> float:
+        if values.is_empty():  # where a table has no groups
+            return float("nan")
         return float(values.to_numpy().std(ddof=min(ddof, len(values) - 1)))
 
     return pl.col(column).map_batches(of, return_dtype=pl.Float64, returns_scalar=True)

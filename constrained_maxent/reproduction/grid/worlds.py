@@ -13,12 +13,15 @@ from constrained_maxent.errors import InfeasibleProblem
 from constrained_maxent.functionals import Entropy, Functional, L2Distance, LinearCost
 from constrained_maxent.occupancy import Scale
 from constrained_maxent.oracle import TabularMDP, best_stationary, solve
-from constrained_maxent.reproduction.grid.studies import WorldName
+from constrained_maxent.reproduction.grid.studies import TEXT, Conventions, WorldName
 from constrained_maxent.types import FloatArray
 
 DISCOUNT, HORIZON = 0.99, 25
 OCCUPANCY: Scale = "truncated"
 HOLE_COSTS: dict[WorldName, float] = {"holes": 50.0, "relaxed": 2.0}
+BASE_COST, LARGER_BASE_COST = -0.001, -0.1
+"""Outside of holes: the text's, and the authors'."""
+
 DOWN, RIGHT = 1, 2
 ENTROPY = Entropy(smoothing=0.0)
 _OPEN = ("SFFFFF", *["FFFFFF"] * 4, "FFFFFG")
@@ -38,7 +41,17 @@ class World(NamedTuple):
     functional: Functional
 
     def measure(self, policies: FloatArray) -> FloatArray:
-        """Exact entropy [nats] and constrained quantity, ``(n, 2)``, of policies, ``(n, n_states, n_actions)``.
+        """Exact entropy [nats] and constrained quantity, ``(n, 2)``, of policies, ``(n, n_states, n_actions)``."""
+        tables = self.occupancies(policies)
+        return np.array([[ENTROPY(table), self.functional(table)] for table in tables])
+
+    def mass_in_holes(self, policies: FloatArray) -> FloatArray:
+        """Exact occupancy of the holes, ``(n,)``, of policies, ``(n, n_states, n_actions)``."""
+        mass: FloatArray = self.occupancies(policies)[:, self.desc.ravel() == b"H"].sum(axis=(1, 2))
+        return mass
+
+    def occupancies(self, policies: FloatArray) -> FloatArray:
+        """Exact λ of policies, both ``(n, n_states, n_actions)``.
 
         All side by side: ``mdp.occupancy`` of one policy costs more than the arithmetic for so small an MDP.
         """
@@ -49,17 +62,31 @@ class World(NamedTuple):
             cells = (states[:, :, None] * policies).reshape(count, -1)
             occupancies += weight * cells
             states = cells @ self.mdp.transition
-        tables = occupancies.reshape(policies.shape)
-        return np.array([[ENTROPY(table), self.functional(table)] for table in tables])
+        return occupancies.reshape(policies.shape)
 
 
-def world_of(name: WorldName) -> World:
-    """The world of this name."""
+def world_of(name: WorldName, conventions: Conventions = TEXT) -> World:
+    """The world of this name, with the cost of such conventions."""
     is_open = name == "open"
-    env = SafeFrozenLake(desc=list(_OPEN)) if is_open else SafeFrozenLake(hole_cost=HOLE_COSTS[name])
+    base_cost = LARGER_BASE_COST if conventions.larger_base_cost else BASE_COST
+    env = (
+        SafeFrozenLake(desc=list(_OPEN)) if is_open else SafeFrozenLake(hole_cost=HOLE_COSTS[name], base_cost=base_cost)
+    )
     mdp = TabularMDP.from_env(env, discount=DISCOUNT, horizon=HORIZON)
-    distance = L2Distance(mdp.occupancy(reference_policy(), scale=OCCUPANCY)) if is_open else None
-    return World(env.desc, mdp, distance or LinearCost(env.cost_tables["cost"]))
+    if is_open:
+        return World(env.desc, mdp, L2Distance(mdp.occupancy(reference_policy(), scale=OCCUPANCY)))
+    costs = entering_costs(env) if conventions.cost_on_entering else env.cost_tables["cost"]
+    return World(env.desc, mdp, LinearCost(costs))
+
+
+def entering_costs(env: SafeFrozenLake) -> FloatArray:
+    """The mean cost of the tile that an action leads to, a hole to a hole included, ``(n_states, n_actions)``.
+
+    The environment charges the tile that a step leaves. By this table the start costs nothing, and the last step of an
+    episode costs what it enters.
+    """
+    costs: FloatArray = env.tables.costs[env.tables.successors].mean(axis=-1)
+    return costs
 
 
 def reference_policy() -> FloatArray:

@@ -1,9 +1,10 @@
 """Which claims hold, with numbers worked out by hand."""
 
 import numpy as np
+import polars as pl
 import pytest
 
-from constrained_maxent.reproduction.grid.claims import REFERENCE_NORM, claims, claims_table
+from constrained_maxent.reproduction.grid.claims import REFERENCE_NORM, claims, claims_of_scale, claims_table
 from constrained_maxent.reproduction.grid.tables import summarize
 from constrained_maxent.reproduction.grid.worlds import world_of
 
@@ -129,3 +130,33 @@ def test_smoke_scale_is_no_evidence(judged, row):
     lines = claims_table("defaults", "smoke", found)
     assert lines["holds"].to_list() == ["no evidence", "no evidence"]
     assert lines.row(1)[:3] == ("defaults", "smoke", "cost at most 0.05 in every seed")
+
+
+def test_scale():
+    """Two pairs of batch and step size; by the inverse the relaxed β of 0.25 is 0.01, by the inverse square 0.0004."""
+
+    def settings(beta, entropies, masses, violations):
+        return pl.DataFrame(
+            {
+                "episodes_per_batch": [8, 24],
+                "learning_rate": 0.01,
+                "beta": beta,
+                "entropy": entropies,
+                "mass_in_holes": masses,
+                "violation": violations,
+            }
+        )
+
+    relaxed = settings(0.25, [36.0, 37.0], [0.5, 0.9], [1.0, 2.0])
+    strict = pl.concat(
+        [settings(0.0004, [36.1, 37.1], [0.4, 0.1], [20.0, 45.0]), settings(0.01, [34.0, 35.0], [0.0, 0.8], [0.5, 4.0])]
+    )
+    mass, entropy, violation = claims_of_scale(strict, relaxed)
+    # Of the masses, 0.5 is nearer to 0.4 than to 0, and 0.9 nearer to 0.8 than to 0.1.
+    assert [claim.holds for claim in (mass, entropy, violation)] == [False, False, True]
+    assert (
+        mass.numbers
+        == "at 1 of 2 pairs; 0.5 to 0.9 against 0 to 0.8 by the inverse and 0.1 to 0.4 by the inverse square"
+    )
+    assert "at 0 of 2 pairs" in entropy.numbers
+    assert violation.text.endswith("by the violation in the cost's own unit")

@@ -2,12 +2,13 @@
 
 from typing import get_args
 
+import numpy as np
 import pytest
 
 from constrained_maxent.functionals import LinearCost
 from constrained_maxent.penalties import AugmentedLagrangian, Lagrangian, Quadratic, QuadraticContinuation
 from constrained_maxent.reproduction import ControlStudyName, Effort, GridStudyName, control
-from constrained_maxent.reproduction.grid.studies import DEFAULTS, EFFORTS, STUDIES, run_settings
+from constrained_maxent.reproduction.grid.studies import DEFAULTS, EFFORTS, STUDIES, Conventions, Setting, run_settings
 from constrained_maxent.schedules import Geometric
 
 
@@ -35,7 +36,7 @@ def test_settings_are_different_and_as_many_as_the_paper_has(name, settings):
 
 
 def test_names_are_those_that_the_command_line_offers():
-    assert tuple(STUDIES) == get_args(GridStudyName)
+    assert (*STUDIES, "conventions") == get_args(GridStudyName)
     assert tuple(control.STUDIES) == get_args(ControlStudyName)
     assert tuple(EFFORTS) == get_args(Effort)
 
@@ -117,3 +118,35 @@ def test_the_defaults_are_those_of_the_environment(run):
     assert settings.objective.smoothing == 1e-5
     # What the table of the study says.
     assert (DEFAULTS.learning_rate, DEFAULTS.beta) == (0.005, 40.0)
+
+
+class TestConventions:
+    @staticmethod
+    def settings(setting, name="cost", **conventions):
+        cost = LinearCost([[1.0, 2.0]])
+        return run_settings(setting, name, cost, seed=0, conventions=Conventions(**conventions))
+
+    def test_half_beta(self):
+        """d/dR of β/2 R² is β R: 0.03 at R = 3, β = 0.01, where the text's β R² has 0.06."""
+        setting = Setting(method="pgp", beta=0.01)
+        halved, whole = (self.settings(setting, half_beta=half).constraints["cost"].penalty for half in (True, False))
+        assert (halved.slope(3.0), whole.slope(3.0)) == pytest.approx((0.03, 0.06))
+        assert halved.value(3.0) == pytest.approx(0.045)
+
+    def test_a_multiplier_has_no_beta(self):
+        setting = Setting(method="primal-dual", dual_rate=0.001)
+        penalty = self.settings(setting, half_beta=True).constraints["cost"].penalty
+        assert penalty == Lagrangian(0.001, largest=10.0)
+
+    def test_tiny_smoothing(self):
+        setting = Setting(method="pgp")
+        assert self.settings(setting, tiny_smoothing=True).objective.smoothing == 1e-18
+        assert self.settings(setting).objective.smoothing is None  # the library's usual one
+
+    @pytest.mark.parametrize(
+        ("method", "name", "value"), [("pgp", "cost", -5.0), ("primal-dual", "cost", 5.0), ("pgp", "distance", 5.0)]
+    )
+    def test_printed_signs_turn_the_cost_of_pgp(self, method, name, value):
+        """⟨(1, 2), (1, 2)⟩ = 5."""
+        settings = self.settings(Setting(method=method), name, printed_signs=True)
+        assert settings.constraints[name].functional(np.array([[1.0, 2.0]])) == value
