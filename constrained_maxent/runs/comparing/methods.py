@@ -149,6 +149,24 @@ def by_method(runs: Iterable[Run]) -> tuple[dict[str, dict[str, list[Run]]], lis
         InvalidRun: two runs of one method, environment and seed; runs of one environment that are of different
             problems.
     """
+    groups, naming = named(runs)
+    for methods in groups.values():
+        everyone = [run for group in methods.values() for run in group]
+        _require_one_problem(everyone)
+        for label, group in methods.items():
+            for one, other in pairwise(group):
+                if one.seed == other.seed:
+                    raise InvalidRun(
+                        f"{one.path} and {other.path} are the same run twice: {one.env_id}, {label}, seed {one.seed}. "
+                        "Leave one of them out."
+                    )
+    return groups, _notes(groups, naming)
+
+
+def named(runs: Iterable[Run]) -> tuple[dict[str, dict[str, list[Run]]], dict[str, list[str]]]:
+    """The runs of each environment by method, in the order of their seeds, whatever they are; and of each agent the
+    names of the settings that tell its methods apart.
+    """
     runs = list(runs)
     agents = list(dict.fromkeys(run.agent for run in runs))
     naming = {agent: _differing(run for run in runs if run.agent == agent) for agent in agents}
@@ -158,17 +176,9 @@ def by_method(runs: Iterable[Run]) -> tuple[dict[str, dict[str, list[Run]]], lis
         label = ", ".join([run.agent, *names] if len(agents) > 1 or not names else names)
         groups.setdefault(run.env_id, {}).setdefault(label, []).append(run)
     for methods in groups.values():
-        everyone = [run for group in methods.values() for run in group]
-        _require_one_problem(everyone)
-        for label, group in methods.items():
+        for group in methods.values():
             group.sort(key=lambda run: run.seed)
-            for one, other in pairwise(group):
-                if one.seed == other.seed:
-                    raise InvalidRun(
-                        f"{one.path} and {other.path} are the same run twice: {one.env_id}, {label}, seed {one.seed}. "
-                        "Leave one of them out."
-                    )
-    return groups, _notes(groups, naming)
+    return groups, naming
 
 
 def _differing(runs: Iterable[Run]) -> list[str]:

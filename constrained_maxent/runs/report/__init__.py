@@ -7,15 +7,13 @@ from pathlib import Path
 
 from constrained_maxent.atomic import check_writable, replacing
 from constrained_maxent.errors import InvalidRun, InvalidSetting
-from constrained_maxent.reporting.page import Table, render
+from constrained_maxent.reporting.page import render
 from constrained_maxent.runs.report.run import run_page
 from constrained_maxent.runs.report.sweep import SWEEP, sweep_page
 from constrained_maxent.runs.run_folder import REPORT, RunFolder
 
 
-def write_report(
-    source: str | os.PathLike[str], path: str | os.PathLike[str] | None = None, *, comparison: Table | None = None
-) -> Path:
+def write_report(source: str | os.PathLike[str], path: str | os.PathLike[str] | None = None) -> Path:
     """Write all that a run folder, or a sweep's folder of run folders, tells as one HTML file.
 
     A run that nobody has evaluated is evaluated now, which writes ``evaluation.json`` into its folder; figures are
@@ -25,27 +23,24 @@ def write_report(
     Args:
         source: folder of a run, or of a sweep: with ``sweep.json``, its runs being the folders inside it.
         path: the file, ``*.html``; by default ``report.html`` in the folder.
-        comparison: of the methods of a sweep, to stand above the table of its runs.
 
     Returns:
         The path of the file.
 
     Raises:
         InvalidRun: no run folder and no sweep, or one whose files are damaged.
-        InvalidSetting: another ending of the path, or a comparison of a single run.
+        InvalidSetting: another ending of the path.
         OSError: the file cannot be written.
     """
     folder = Path(source)
     is_sweep = (folder / SWEEP).is_file()
     if not is_sweep and not RunFolder(folder).config_path.exists():
         raise InvalidRun(f"{folder} is no run folder and no sweep: it has neither config.json nor {SWEEP}.")
-    if comparison is not None and not is_sweep:
-        raise InvalidSetting(f"{folder} is a single run: a comparison is of the runs of a sweep.")
     target = folder / REPORT if path is None else Path(path)
     if target.suffix.lower() not in (".html", ".htm"):
         raise InvalidSetting(f"{target} must end in .html: no other kind of report is written.")
     check_writable(target)  # films take a while
-    page = sweep_page(folder, comparison=comparison) if is_sweep else run_page(RunFolder(folder))
+    page = sweep_page(folder) if is_sweep else run_page(RunFolder(folder))
     with replacing(target) as temporary:
         temporary.write_text(render(page), encoding="utf-8")
     return target

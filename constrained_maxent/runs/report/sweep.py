@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from constrained_maxent.errors import InvalidRun
+from constrained_maxent.errors import InvalidRun, UnevenRuns
 from constrained_maxent.reporting.curves import Curve, Panel, curves_figure
 from constrained_maxent.reporting.page import (
     Block,
@@ -26,20 +27,22 @@ from constrained_maxent.reporting.page import (
     Table,
     Words,
 )
+from constrained_maxent.runs.comparing.comparison import compare
+from constrained_maxent.runs.comparing.files import lines_of, tables
+from constrained_maxent.runs.comparing.methods import named, read_runs
 from constrained_maxent.runs.provenance import versions
-from constrained_maxent.runs.report.recorded import Recorded, figure, limits_table, tried
+from constrained_maxent.runs.report.recorded import Recorded, figure, in_words, limits_table, tried
 from constrained_maxent.runs.run_folder import RunFolder
 
 SWEEP = "sweep.json"
 FAILURES = "failures"
 
 
-def sweep_page(folder: Path, *, comparison: Table | None = None) -> Page:
+def sweep_page(folder: Path) -> Page:
     """The page of a sweep's folder; its runs are read, and none is evaluated.
 
     Args:
         folder: holds ``sweep.json``, a folder for each run, and in ``failures/`` a file for each that failed.
-        comparison: of its methods, to stand above the table of runs.
 
     Raises:
         InvalidRun: it holds neither runs nor failures, or a file is damaged.
@@ -49,14 +52,14 @@ def sweep_page(folder: Path, *, comparison: Table | None = None) -> Page:
     if not paths and not failures:
         raise InvalidRun(f"{folder} holds no run yet: its runs are the folders in it that have a config.json.")
     runs = [Recorded(RunFolder(path)) for path in paths]
-    methods = named_methods(runs)
+    methods = _by_method(folder, runs)
     ended = [run for run in runs if run.summary]
     kept = [run for run in ended if run.limits() and all(verdict.status == "kept" for verdict in run.limits())]
     limited = [run for run in ended if run.limits()]
     keys = [Key("methods", str(len(methods))), Key("runs", str(len(runs)), f"{len(ended)} ended")]
     keys += [Key("all limits kept", f"{len(kept)} of {len(limited)} runs")] if limited else []
     keys += [Key("failed", str(len(failures)), status="broken" if failures else "")]
-    sections = [Section("Methods", _methods(methods, comparison))] if runs else []
+    sections = [Section("Methods", _methods(folder, methods))] if runs else []
     sections += [Section("Runs", [_runs(methods)]), Section("Curves", _curves(methods))] if runs else []
     sections += [Section("Failures", [_failure(path) for path in failures])] if failures else []
     sections += [Section("Run by run", [_details(run) for of in methods.values() for run in of])] if runs else []
@@ -70,32 +73,17 @@ def sweep_page(folder: Path, *, comparison: Table | None = None) -> Page:
     )
 
 
-def named_methods(runs: Sequence[Recorded]) -> dict[str, list[Recorded]]:
-    """Runs that differ in nothing but the seed, by the settings in which their method differs from others."""
-    groups: dict[str, list[Recorded]] = {}
-    for run in runs:
-        groups.setdefault(json.dumps(_flat(run), sort_keys=True), []).append(run)
-    contents = [_flat(group[0]) for group in groups.values()]
-    names = dict.fromkeys(name for content in contents for name in content)
-    differing = [name for name in names if len({json.dumps(content.get(name)) for content in contents}) > 1]
-    methods = {}
-    for content, group in zip(contents, groups.values(), strict=True):
-        words = [str(content["agent"])] if "agent" in differing else []
-        words += [str(content["env_id"])] if "env_id" in differing else []
-        given = [name for name in differing if name not in ("agent", "env_id") and content.get(name) is not None]
-        words += [f"{name.replace('_', ' ')} {content[name]}" for name in given]
-        label = ", ".join(words) or ("usual settings" if differing else group[0].agent)
-        while label in methods:  # values that differ and are written alike
-            label += "′"
-        methods[label] = sorted(group, key=lambda run: (run.seed is None, run.seed))
-    return methods
-
-
-def _flat(run: Recorded) -> dict[str, Any]:
-    """All that makes a method, by name, without its seed."""
-    settings = {name: value for name, value in run.config["settings"].items() if name != "seed"}
-    own = settings.pop("agent", {})
-    return {"agent": run.agent, "env_id": run.env_id, **settings, **(own if isinstance(own, dict) else {"own": own})}
+def _by_method(folder: Path, runs: Sequence[Recorded]) -> dict[str, list[Recorded]]:
+    """Runs by method, called as comparisons call them."""
+    if not runs:
+        return {}
+    of = {run.folder.path.resolve(): run for run in runs}
+    groups, _ = named(read_runs([folder])[0])
+    return {
+        f"{env_id}, {label}" if len(groups) > 1 else label: [of[run.path.resolve()] for run in group]
+        for env_id, methods in groups.items()
+        for label, group in methods.items()
+    }
 
 
 def final_values(run: Recorded) -> tuple[dict[str, float], str]:
@@ -115,23 +103,24 @@ def _excesses(constraints: Mapping[str, Any]) -> dict[str, Any]:
     return {f"{name} − limit": value for name, value in constraints.items()}
 
 
-def _methods(methods: Mapping[str, Sequence[Recorded]], comparison: Table | None) -> list[Block]:
-    values = {name: [final_values(run)[0] for run in of] for name, of in methods.items()}
-    columns = dict.fromkeys(column for of in values.values() for run in of for column in run)
-    rows = []
-    for name, of in values.items():
-        cells = [_spread([run[column] for run in of if column in run]) for column in columns]
-        rows.append([name, str(len(of)), *cells])
-    caption = "Mean over seeds of the values at the end of training, and in brackets the smallest and the largest."
-    own = Table(["method", "seeds", *columns], rows, caption)
-    return [own] if comparison is None else [comparison, own]
-
-
-def _spread(values: Sequence[float]) -> str:
-    if not values:
-        return ""
-    mean = figure(float(np.mean(values)))
-    return mean if min(values) == max(values) else f"{mean} ({figure(min(values))} to {figure(max(values))})"
+def _methods(folder: Path, methods: Mapping[str, object]) -> list[Block]:
+    """The comparison of the methods, or why there is none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnevenRuns)  # its notes say it
+        compared = tried(lambda: compare([folder]))
+    if (found := compared.found) is None:
+        return [Words(f"The methods are not compared. {compared.reason}")]
+    blocks: list[Block] = []
+    for title, rows in tables(found):
+        head, *lines = lines_of(rows, found.baseline)
+        # A page is narrow: the baseline is named once, below, and intervals are on lines of their own.
+        short = {f"mean - that of {found.baseline}": "difference", f"P(better than {found.baseline})": "P(better)"}
+        cells = [[cell.replace(" [", "\n[") for cell in line] for line in lines]
+        blocks.append(Table([short.get(heading, heading) for heading in head], cells, in_words(title)))
+    words = [f"Values: {found.source}. Intervals: 95 %, stratified bootstrap over seeds."]
+    if len(methods) > 1:
+        words.append(f"Differences of means, and probabilities of being better, are from {found.baseline}.")
+    return [*blocks, *map(Words, (*words, *found.notes))]
 
 
 def _runs(methods: Mapping[str, Sequence[Recorded]]) -> Table:

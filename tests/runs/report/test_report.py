@@ -8,7 +8,6 @@ import shutil
 import pytest
 
 from constrained_maxent.errors import InvalidRun, InvalidSetting, UnplannedRun
-from constrained_maxent.reporting.page import Table
 from constrained_maxent.runs import RunFolder, resume, write_report
 from constrained_maxent.runs.report import looks
 
@@ -131,17 +130,13 @@ class TestASweep:
         summaries = {path.parent.name: json.loads(path.read_text()) for path in reports.sweep.glob("*/summary.json")}
         values = {name: summary["exact"]["objective"] for name, summary in summaries.items()}
         first, second, strict = values["usual-3"], values["usual-4"], values["strict <3>"]
-        mean, low, high = (first + second) / 2, min(first, second), max(first, second)
-        assert f"iterations 30 2 {mean:.4f} ({low:.4f} to {high:.4f})" in text
-        assert f"iterations 20, beta 0.5 1 {strict:.4f} " in text
+        assert f"iterations=30, beta=unset 2 {(first + second) / 2:.4f} " in text
+        assert f"iterations=20, beta=0.5 1 {strict:.4f} " in text
+        assert "Values: exact values of the last policies." in text
+        assert "1 run failed and is missing (strict-4)" in text
         assert f"3 strict <3> {strict:.4f}" in text
         assert "strict-4: MemoryError: <too much>" in text
         assert "methods 2 runs 3 3 ended" in text
-
-    def test_the_comparison_comes_first(self, reports, tmp_path):
-        table = Table(["method", "entropy"], [["usual", "1.2345"]], "compared")
-        text = words(write_report(reports.sweep, tmp_path / "page.html", comparison=table))
-        assert text.index("compared") < text.index("Mean over seeds of the values")
 
     def test_without_a_run(self, tmp_path):
         (tmp_path / "sweep.json").write_text("{}")
@@ -165,10 +160,6 @@ class TestRefusals:
     def test_another_ending(self, reports, tmp_path):
         with pytest.raises(InvalidSetting, match=r"must end in \.html"):
             write_report(reports.lake.path, tmp_path / "page.pdf")
-
-    def test_a_comparison_of_one_run(self, reports):
-        with pytest.raises(InvalidSetting, match="of the runs of a sweep"):
-            write_report(reports.lake.path, comparison=Table([], []))
 
     def test_a_damaged_evaluation(self, copied):
         folder = copied("lake")
