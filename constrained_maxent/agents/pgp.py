@@ -21,7 +21,14 @@ from constrained_maxent.agents.pytorch import device_named, threads_for, usual_n
 from constrained_maxent.agents.reports import IterationReport, Progress
 from constrained_maxent.agents.returns import advantages_and_returns, standardized
 from constrained_maxent.agents.rollouts import Collector, Rollout
-from constrained_maxent.agents.settings import STEADY_BATCHES, Hyperparameters, PGPSettings, complete, is_table
+from constrained_maxent.agents.settings import (
+    LEAST_RATE,
+    STEADY_BATCHES,
+    Hyperparameters,
+    PGPSettings,
+    complete,
+    is_table,
+)
 from constrained_maxent.agents.updates import NaturalGradient, PolicyAverage, update_policy
 from constrained_maxent.errors import (
     CheckpointMismatch,
@@ -298,8 +305,8 @@ class PGP:
         """η of this iteration, which stands where the run stood when its batch began."""
         chosen = self.hyperparameters
         if chosen.final_learning_rate is None:
-            shrinking = 1.0 if self.is_tabular else math.sqrt(min(1.0, STEADY_BATCHES / self.iteration))
-            return chosen.learning_rate * shrinking
+            share = 1.0 if self.is_tabular else min(1.0, max(LEAST_RATE, STEADY_BATCHES / self.iteration))
+            return chosen.learning_rate * share
         return Geometric(chosen.learning_rate, chosen.final_learning_rate).at(self._progress)
 
     def _reset_seed(self) -> int:

@@ -18,8 +18,9 @@ PolicyKind = Literal["auto", "tabular", "mlp"]
 Optimizer = Literal["sgd", "natural", "adam"]
 Baseline = Literal["none", "batch-mean", "critic"]
 
-STEADY_BATCHES = 20
-"""After which the usual step size of networks begins to shrink: short runs are not slowed, and long ones settle."""
+STEADY_BATCHES, LEAST_RATE = 20, 0.1
+"""After how many batches the usual step size of networks shrinks, as their number grows, and to which share of it: short
+runs are not slowed, and long ones settle."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,7 @@ class PGPSettings:
     """Step size η. Usual: 0.01 for a table (the paper's), 3e-4 for networks."""
     final_learning_rate: float | None = None
     """η at the planned end of the run, reached geometrically. Usual: no end; η stays for a table, and for networks it
-    shrinks with the square root of the number of batches after the first 20, whatever is planned."""
+    is 20 η / t in batch t after the first 20, but at least η / 10, whatever is planned."""
     optimizer: Optimizer | None = None
     """Plain gradient steps, the natural gradient (tables only), or Adam. Usual: "sgd" for a table (Algorithm 1), "adam"
     for networks."""

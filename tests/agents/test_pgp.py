@@ -512,7 +512,7 @@ class TestPlan:
     def test_the_rate_stays_without_a_final_one(self, reporter):
         assert self.rates(self.agent(reporter, final_learning_rate=None), {"iterations": 5}) == [0.1] * 5
 
-    def test_of_networks_it_shrinks_with_the_root_of_batches_after_the_first_twenty(self, reporter):
+    def test_of_networks_it_shrinks_after_twenty_batches_to_a_tenth(self, reporter):
         agent = self.agent(reporter, final_learning_rate=None, policy="mlp", hidden_sizes=(4,), baseline="none")
         rates = {}
 
@@ -521,8 +521,9 @@ class TestPlan:
 
         # In two parts: where the first call planned to end is no matter.
         agent.learn(iterations=21, callback=note)
-        agent.learn(iterations=59, callback=note)
-        assert [rates[t] for t in (1, 20, 45, 80)] == pytest.approx([0.1, 0.1, 0.1 * 2 / 3, 0.05], rel=1e-12)
+        agent.learn(iterations=190, callback=note)
+        expected = {1: 0.1, 20: 0.1, 40: 0.05, 100: 0.02, 200: 0.01, 211: 0.01}
+        assert {t: rates[t] for t in expected} == pytest.approx(expected, rel=1e-12)
 
     @pytest.mark.parametrize("planned", [0, -1, 1.5, "2", True])
     def test_refused(self, reporter, planned):
