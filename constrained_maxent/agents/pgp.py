@@ -305,8 +305,7 @@ class PGP:
         """η of this iteration, which stands where the run stood when its batch began."""
         chosen = self.hyperparameters
         if chosen.final_learning_rate is None:
-            share = 1.0 if self.is_tabular else min(1.0, max(LEAST_RATE, STEADY_BATCHES / self.iteration))
-            return chosen.learning_rate * share
+            return chosen.learning_rate * min(1.0, max(LEAST_RATE, STEADY_BATCHES / self.iteration))
         return Geometric(chosen.learning_rate, chosen.final_learning_rate).at(self._progress)
 
     def _reset_seed(self) -> int:

@@ -19,8 +19,8 @@ Optimizer = Literal["sgd", "natural", "adam"]
 Baseline = Literal["none", "batch-mean", "critic"]
 
 STEADY_BATCHES, LEAST_RATE = 20, 0.1
-"""After how many batches the usual step size of networks shrinks, as their number grows, and to which share of it: short
-runs are not slowed, and long ones settle."""
+"""After how many batches the usual step size of networks begins to shrink, and to which share: short runs are not
+slowed, and long ones settle."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,10 +32,10 @@ class PGPSettings:
     policy: PolicyKind = "auto"
     """A softmax table, or networks. "auto": a table where observations are finite and actions Discrete."""
     learning_rate: float | None = None
-    """Step size η. Usual: 0.01 for a table (the paper's), 3e-4 for networks."""
+    """Step size η. Usual: 0.01 for a table (the paper's); for networks 3e-4, and from batch 20 on 20 / t of it in batch
+    t, but at least a tenth."""
     final_learning_rate: float | None = None
-    """η at the planned end of the run, reached geometrically. Usual: no end; η stays for a table, and for networks it
-    is 20 η / t in batch t after the first 20, but at least η / 10, whatever is planned."""
+    """η at the planned end of the run, reached geometrically. Usual: the learning rate, where that is given."""
     optimizer: Optimizer | None = None
     """Plain gradient steps, the natural gradient (tables only), or Adam. Usual: "sgd" for a table (Algorithm 1), "adam"
     for networks."""
@@ -128,7 +128,7 @@ class Hyperparameters:
     """What PGP runs with: :class:`PGPSettings` without gaps. The values here are the usual ones for networks."""
 
     learning_rate: float = 3e-4
-    final_learning_rate: float | None = None
+    final_learning_rate: float | None = None  # it shrinks with the number of batches
     optimizer: Optimizer = "adam"
     damping: float = 0.01
     proximal_weight: float = 0.0
@@ -192,6 +192,8 @@ def complete(settings: PGPSettings, suggestions: Mapping[str, Any], *, is_table:
         InvalidSetting: settings that do not fit together.
     """
     known = (_USUAL_FOR_TABLES if is_table else {}) | suggested(suggestions) | settings.given()
+    if "learning_rate" in known:  # whoever names a rate means that one
+        known.setdefault("final_learning_rate", known["learning_rate"])
     names = {entry.name for entry in fields(Hyperparameters)}
     hyperparameters = Hyperparameters(**{name: value for name, value in known.items() if name in names})
     if math.isfinite(hyperparameters.projection_radius) and not is_table:

@@ -512,9 +512,9 @@ class TestPlan:
     def test_the_rate_stays_without_a_final_one(self, reporter):
         assert self.rates(self.agent(reporter, final_learning_rate=None), {"iterations": 5}) == [0.1] * 5
 
-    def test_of_networks_it_shrinks_after_twenty_batches_to_a_tenth(self, reporter):
-        agent = self.agent(reporter, final_learning_rate=None, policy="mlp", hidden_sizes=(4,), baseline="none")
-        rates = {}
+    def test_of_networks_the_usual_rate_shrinks_after_twenty_batches_to_a_tenth(self, reporter):
+        rates, given = {}, {"final_learning_rate": None, "policy": "mlp", "hidden_sizes": (4,), "baseline": "none"}
+        agent = self.agent(reporter, learning_rate=None, **given)
 
         def note(agent, report):
             rates[agent.iteration] = agent.optimizer.param_groups[0]["lr"]
@@ -522,8 +522,11 @@ class TestPlan:
         # In two parts: where the first call planned to end is no matter.
         agent.learn(iterations=21, callback=note)
         agent.learn(iterations=190, callback=note)
-        expected = {1: 0.1, 20: 0.1, 40: 0.05, 100: 0.02, 200: 0.01, 211: 0.01}
+        expected = {1: 3e-4, 20: 3e-4, 40: 1.5e-4, 100: 6e-5, 200: 3e-5, 211: 3e-5}
         assert {t: rates[t] for t in expected} == pytest.approx(expected, rel=1e-12)
+        # One that is given does not.
+        constant = self.agent(reporter, **given).learn(iterations=40)
+        assert constant.optimizer.param_groups[0]["lr"] == 0.1
 
     @pytest.mark.parametrize("planned", [0, -1, 1.5, "2", True])
     def test_refused(self, reporter, planned):

@@ -98,7 +98,8 @@ class TestComplete:
         assert chosen.clip_range == chosen.max_gradient_norm == chosen.projection_radius == INF
         assert not chosen.normalize_advantages
         assert not chosen.normalize_observations
-        assert chosen.return_discount is chosen.final_learning_rate is None
+        assert chosen.return_discount is None
+        assert chosen.final_learning_rate == chosen.learning_rate
 
     def test_usual_for_networks(self):
         chosen = complete(PGPSettings(), {}, is_table=False)
