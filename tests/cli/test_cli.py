@@ -98,7 +98,7 @@ class TestHelp:
         text = words(cmaxent("train", "--help")[1])
         assert "usage: cmaxent train [-h] [OPTIONS] ENV_ID Train PGP on an environment and write" in text
         assert "--beta FLOAT β of the quadratic penalty. --limit" in text
-        assert "Usual: 0.01 for a table (the paper's), 3e-4 for networks. --seeds" in text
+        assert "Usual: 0.01 for a table (the paper's); for networks 3e-4, and from batch 20 on" in text
         assert '"Usual": where the environment suggests nothing; each -PGP- id brings values of its own.' in text
         assert "--seed INT Seed of everything random. (default: 0)" in text
         assert "unset" not in text
