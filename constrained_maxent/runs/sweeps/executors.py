@@ -244,6 +244,11 @@ def _ray(address: str | None, workers: int | None) -> Iterator[Any]:
             f'--executor ray needs Ray ({error}): pip install "constrained-maxent[ray]".'
         ) from error
     if ray.is_initialized():  # whoever connected this process goes on with it
+        if address is not None:
+            raise InvalidSetting(
+                f"address={address!r}: this process is connected to a Ray cluster already. Leave it out to go on with "
+                "that one, or call ray.shutdown() first."
+            )
         yield ray
         return
     here = {"num_cpus": workers or joblib.cpu_count(), "include_dashboard": False} if address is None else {}

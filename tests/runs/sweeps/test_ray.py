@@ -17,6 +17,7 @@ def _of_ray():
     """It warns of what it leaves open, and of settings of the machine."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        ray.shutdown()  # what other tests have left connected
         yield
 
 
@@ -39,3 +40,11 @@ def test_the_numbers_are_those_of_this_process_whoever_is_killed(tmp_path, descr
 def test_a_cluster_that_is_not_there(tmp_path, described):
     with pytest.raises(InvalidSetting, match="no Ray cluster that can be reached"):
         sweep(SweepPlan.of(described()), tmp_path, executor="ray", address="auto")
+
+
+def test_another_cluster_than_that_of_the_process(tmp_path, described):
+    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
+    with pytest.raises(InvalidSetting, match="connected to a Ray cluster already"):
+        sweep(SweepPlan.of(described()), tmp_path, executor="ray", address="auto")
+    assert ray.is_initialized()
+    ray.shutdown()
