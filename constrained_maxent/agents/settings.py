@@ -35,7 +35,8 @@ class PGPSettings:
     """Step size η. Usual: 0.01 for a table (the paper's); for networks 3e-4, and from batch 20 on 20 / t of it in batch
     t, but at least a tenth."""
     final_learning_rate: float | None = None
-    """η at the planned end of the run, reached geometrically. Usual: the learning rate, where that is given."""
+    """η at the planned end of the run, reached geometrically. Usual: what the environment suggests; else
+    the learning rate, where that is given."""
     optimizer: Optimizer | None = None
     """Plain gradient steps, the natural gradient (tables only), or Adam. Usual: "sgd" for a table (Algorithm 1), "adam"
     for networks."""
@@ -192,7 +193,7 @@ def complete(settings: PGPSettings, suggestions: Mapping[str, Any], *, is_table:
         InvalidSetting: settings that do not fit together.
     """
     known = (_USUAL_FOR_TABLES if is_table else {}) | suggested(suggestions) | settings.given()
-    if "learning_rate" in known:  # whoever names a rate means that one
+    if "learning_rate" in known:  # whoever names a rate, and no other for the end, means that one
         known.setdefault("final_learning_rate", known["learning_rate"])
     names = {entry.name for entry in fields(Hyperparameters)}
     hyperparameters = Hyperparameters(**{name: value for name, value in known.items() if name in names})

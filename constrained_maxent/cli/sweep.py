@@ -18,13 +18,15 @@ from rich.table import Table
 from constrained_maxent import runs
 from constrained_maxent.cli.console import console, figures_table, number, print_paths, print_table, say
 from constrained_maxent.errors import InvalidRun
-from constrained_maxent.runs.run_folder import RunFolder
+from constrained_maxent.runs.run_folder import FAILURES, RunFolder
 from constrained_maxent.runs.sweeps.executors import ExecutorName
-from constrained_maxent.runs.sweeps.sweeping import FAILURES, RunStatus
+from constrained_maxent.runs.sweeps.sweeping import RunStatus
 from constrained_maxent.startup import INTERRUPTED
 
 _SHOWN = 100
 """Most lines of a table of finished runs; of more than that, only the others are shown."""
+_TAIL = 65_536
+"""Bytes at the end of metrics.csv that are looked at: some hundred rows, exact values among them."""
 _SHARE = 0.05
 """Most of the time that looking into folders may take: on slow storage, and with many runs, it is done less often."""
 _STATES = ("running", "elsewhere", "failed", "interrupted", "waiting", "finished")
@@ -69,7 +71,7 @@ def run_sweep(plan: runs.SweepPlan, folder: Path, *, quiet: bool, **how: Any) ->
                 live.update(watch.live(statuses), refresh=True)
 
         result = runs.sweep(plan, folder, progress=show, **how)
-    print_table(watch.table(_few(result.statuses)))
+    print_table(watch.table(_few(result.statuses), of=result.statuses))
     for status in result.statuses:
         if status.state in ("failed", "interrupted") and status.reason:
             say(f"{status.run.name}: {status.reason}")
@@ -139,8 +141,9 @@ class _Watch:
 
 
 def _heading(name: str) -> str:
+    exact = ", exact" if name.startswith("exact_") else ""
     name = name.removeprefix("exact_")
-    return f"{name.removeprefix('constraint_')} - limit" if name.startswith("constraint_") else name
+    return (f"{name.removeprefix('constraint_')} - limit" if name.startswith("constraint_") else name) + exact
 
 
 def _figures(folder: RunFolder) -> dict[str, float]:
@@ -148,7 +151,7 @@ def _figures(folder: RunFolder) -> dict[str, float]:
     with suppress(OSError, ValueError, InvalidRun), folder.metrics_path.open("rb") as file:
         header = next(csv.reader([file.readline().decode()]))
         start = file.tell()
-        file.seek(max(start, folder.metrics_path.stat().st_size - 8192))
+        file.seek(max(start, folder.metrics_path.stat().st_size - _TAIL))
         lines = [line for line in file.read().decode(errors="replace").splitlines(keepends=True) if line.endswith("\n")]
         rows = [row for row in csv.reader(lines) if len(row) == len(header)]
         at: dict[str, float] = {}

@@ -109,9 +109,14 @@ class Recorder:
         # Events past the checkpoint that a run continues from are to be forgotten.
         self._events = SummaryWriter(str(folder.path), purge_step=since + 1 if since else None)
 
+    @property
+    def seconds(self) -> float:
+        """By the clock since the run began, without the time between two trainings of it; NaN where nobody knows."""
+        return time.perf_counter() - self._begun
+
     def record(self, agent: Learner, report: IterationReport) -> None:
         """Write down an iteration; called after each."""
-        settings, seconds = self._settings, round(time.perf_counter() - self._begun, 3)
+        settings, seconds = self._settings, round(self.seconds, 3)
         is_last = report.iteration == settings.iterations
         evaluate = is_last or is_due(report.iteration, settings.evaluate_every, dense=4)
         if evaluate or is_due(report.iteration, settings.log_every, dense=16):

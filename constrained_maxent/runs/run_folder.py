@@ -25,6 +25,8 @@ WARNINGS = "warnings.json"
 REPORT = "report.html"
 EVENTS = "events.out.tfevents.*"
 LOCK = "run.lock"
+SWEEP, FAILURES = "sweep.json", "failures"
+"""In the folder of a sweep: its file, and the folder of what failed, a file for each run."""
 
 
 def require_folder(path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -98,8 +98,13 @@ class TrainSettings:
                 raise InvalidSetting(f"{name}={value!r} must be a number.")
         for name in ("state", "cells", "periodic"):
             if (value := getattr(self, name)) is not None:
+                if isinstance(value, str) or not isinstance(value, Sequence):
+                    raise InvalidSetting(f"{name}={value!r} must be a list.")
                 # JSON has no tuples; equal settings must compare equal after a round trip.
                 object.__setattr__(self, name, tuple(value))
+        for name in ("objective", "constraint", "cost", "record"):
+            if (value := getattr(self, name)) is not None and not isinstance(value, str):
+                raise InvalidSetting(f"{name}={value!r} must be text.")
         self.environment_kwargs()
         if self.beta is not None and self.penalty is not None:
             raise InvalidSetting("beta is that of a quadratic penalty: give it or penalty, not both.")
@@ -148,6 +153,8 @@ def json_object(option: str, text: str, *, example: str) -> dict[str, Any]:
     """
     try:
         content = json.loads(text)
+    except TypeError:
+        content = None
     except json.JSONDecodeError as error:
         raise InvalidSetting(
             f"{option}={text!r} is not JSON: {error}. Give a JSON object, such as '{example}'."

@@ -297,7 +297,7 @@ def run_held(
         "seed": settings.seed,
         "iterations": agent.iteration,
         "timesteps": agent.timesteps,
-        "seconds": round(seconds, 2),
+        "seconds": round(recorder.seconds, 2),
         "steps_per_second": round((agent.timesteps - steps_before) / seconds, 1),
         "estimate": recorder.last,
         "exact": exact_json(exact),

@@ -4,6 +4,7 @@ import csv
 import json
 import platform
 import signal
+import time
 from importlib.metadata import version
 
 import gymnasium as gym
@@ -249,6 +250,7 @@ class TestGoingOn:
         with pytest.raises(ZeroDivisionError):
             run()
         folder = RunFolder(run("other").folder.path.with_name("run"))
+        time.sleep(1.1)  # files of events are read in the order of their names, which have the second in them
         resume(folder)
         events = EventAccumulator(str(folder.path)).Reload().Scalars("objective")
         assert [event.step for event in events] == folder.read_metrics()["iteration"].tolist() == list(range(1, 13))

@@ -197,7 +197,7 @@ def _rows(groups: Groups, measured: Mapping[int, Values], notes: list[str]) -> l
         if dropped := sorted({name for values in everyone for name in values} - set(quantities)):
             notes.append(f"{env_id}: not all runs have {', '.join(dropped)}, which is left out.")
         masses = [values[MASS] for values in everyone if MASS in values]
-        if masses and np.ptp(masses) <= 1e-9 * max(masses):
+        if MASS in quantities and np.ptp(masses) <= 1e-9 * max(masses):
             quantities.remove(MASS)  # there is nothing to compare
         strata = {label: [group] for label, group in methods.items()}
         rows += [row for name in quantities for row in _of_quantity(env_id, name, strata, measured, groups)]
@@ -215,11 +215,15 @@ def _over_all(groups: Groups, measured: Mapping[int, Values], rows: Sequence[Row
     names = [name for name, of_quantity in places.items() if len(of_quantity) == len(groups)]
     if not shared or not names:
         return []
+    strata = {label: [methods[label] for methods in groups.values()] for label in shared}
+    if uneven := [label for label, of_method in strata.items() if len({len(group) for group in of_method}) > 1]:
+        # Means over all runs would be those of the environments that have more of them.
+        notes.append(f"Nothing is said over all environments: not every one has as many seeds of {'; '.join(uneven)}.")
+        return []
     notes.append(
         "Over all environments values are taken as they are: where their scales differ, the larger one decides means. "
         "The probability of being better knows no scale."
     )
-    strata = {label: [methods[label] for methods in groups.values()] for label in shared}
     place = f"all {len(groups)} environments"
     return [row for name in names for row in _of_quantity(place, name, strata, measured, groups)]
 

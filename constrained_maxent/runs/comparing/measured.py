@@ -83,6 +83,14 @@ def final_values(runs: Sequence[Run]) -> tuple[Source, list[Values], list[str]]:
     )
 
 
+def best_values(run: Run) -> tuple[str, Values]:
+    """Of one run by itself, the best that is known of its last policy, and what that is: "exact", for example."""
+    for name, (_, read) in zip(("exact", "fresh episodes", "last batch"), _FINAL, strict=True):
+        if run.summary is not None and (values := read(run)):
+            return name, values
+    return "", {}
+
+
 def _require_as_many_episodes(runs: Sequence[Run]) -> None:
     by_environment: dict[str, tuple[Run, int]] = {}
     for run in runs:
@@ -148,11 +156,18 @@ def curves(runs: Sequence[Run], over: At) -> tuple[Source, list[Series]]:
         if axis not in run.metrics or np.isnan(run.metrics[axis]).any():
             raise InvalidRun(
                 f"{run.folder.metrics_path} has no {axis} of each row"
-                + (": the run was made before they were written down. Compare at steps." if over == "seconds" else ".")
+                + (
+                    ": it was made before they were written down, or by the compiled engine. Compare at steps."
+                    if over == "seconds"
+                    else "."
+                )
             )
         if not len(run.metrics[axis]):
             raise InvalidRun(f"{run.folder.metrics_path} has no rows yet.")
     for source, columns in _COLUMNS:
+        # What fresh episodes or the end of the training have contradicted is in the columns still.
+        if source.words == _EXACT_CURVES and any(run.summary is not None and not _exact(run) for run in runs):
+            continue
         series = [_series(run, axis, columns(run.metrics)) for run in runs]
         if all(set(known) - {ENTROPY, COVERAGE} for known in series):
             return source, series
@@ -183,8 +198,9 @@ def _columns(before: str, after: str) -> Callable[[Mapping[str, Any]], dict[str,
     return columns
 
 
+_EXACT_CURVES = "exact values while training (metrics.csv)"
 _COLUMNS = (
-    (Source("exact values while training (metrics.csv)"), _columns("exact_", "")),
+    (Source(_EXACT_CURVES), _columns("exact_", "")),
     (Source("each batch alone while training (metrics.csv)", is_one_batch=True), _columns("", "_fresh")),
     (Source("the running estimate while training (metrics.csv)"), _columns("", "")),
 )

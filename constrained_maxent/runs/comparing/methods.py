@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from constrained_maxent.errors import InvalidRun
-from constrained_maxent.runs.run_folder import RunFolder
+from constrained_maxent.runs.run_folder import FAILURES, SWEEP, RunFolder
 from constrained_maxent.tasks.presets import PRESETS
 from constrained_maxent.types import FloatArray
 
@@ -91,9 +91,13 @@ def read_runs(paths: Sequence[str | os.PathLike[str]]) -> tuple[list[Run], list[
     notes: list[str] = []
     for path in map(Path, paths):
         folders = [path]
-        if (path / "sweep.json").exists():
+        if (path / SWEEP).exists():
             folders = sorted(entry for entry in path.iterdir() if (entry / "config.json").exists())
-            if failed := sorted(file.stem for file in (path / "failures").glob("*.json")):
+            there = {entry.name for entry in folders}
+            failed = sorted({file.stem for file in (path / FAILURES).glob("*.json")} - there)
+            if absent := sorted(_planned(path / SWEEP) - there - set(failed)):
+                notes.append(f"Of the sweep {path} these have not begun: {', '.join(absent)}.")
+            if failed:
                 notes.append(
                     f"Of the sweep {path} {len(failed)} run{'s' * (len(failed) > 1)} failed and "
                     f"{'are' if len(failed) > 1 else 'is'} missing ({', '.join(failed)}): what is left may be better "
@@ -109,6 +113,13 @@ def read_runs(paths: Sequence[str | os.PathLike[str]]) -> tuple[list[Run], list[
     return list(found.values()), notes
 
 
+def _planned(file: Path) -> set[str]:
+    """Names of the runs that a sweep is to have, as far as its file tells."""
+    with suppress(OSError, ValueError, AttributeError, TypeError):
+        return set(json.loads(file.read_text(encoding="utf-8")).get("runs", ()))
+    return set()
+
+
 def _read(folder: RunFolder) -> Run:
     config = folder.read_config()
     env_id, settings, agent = config.get("env_id"), config.get("settings"), config.get("agent", PGP)
@@ -119,6 +130,10 @@ def _read(folder: RunFolder) -> Run:
     others = _flat({name: value for name, value in settings.items() if name not in ("seed", *_WRITTEN)})
     summary = folder.read_summary() if folder.summary_path.exists() else None
     evaluation = folder.read_evaluation() if folder.evaluation_path.exists() else None
+    if evaluation is not None and not isinstance(evaluation.get("rollouts"), dict):
+        raise InvalidRun(f"{folder.evaluation_path} is damaged: evaluate anew, cmaxent evaluate {folder.path}.")
+    if config.get("compiled", False):
+        agent += ", compiled"  # of other random numbers
     return Run(folder, env_id, agent, seed, others, summary, evaluation)
 
 

@@ -9,8 +9,8 @@ from constrained_maxent.atomic import check_writable, replacing
 from constrained_maxent.errors import InvalidRun, InvalidSetting
 from constrained_maxent.reporting.page import render
 from constrained_maxent.runs.report.run import run_page
-from constrained_maxent.runs.report.sweep import SWEEP, sweep_page
-from constrained_maxent.runs.run_folder import REPORT, RunFolder
+from constrained_maxent.runs.report.sweep import sweep_page
+from constrained_maxent.runs.run_folder import REPORT, SWEEP, RunFolder
 
 
 def write_report(source: str | os.PathLike[str], path: str | os.PathLike[str] | None = None) -> Path:

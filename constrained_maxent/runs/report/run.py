@@ -187,7 +187,7 @@ class _Run(Recorded):
 
     def _without_policy(self, consequence: str) -> str:
         if not self.is_ours:
-            return f"The run folder holds no policy of {self.agent}: {consequence}."
+            return f"Of {self.agent} the run folder holds no policy that reports read: {consequence}."
         return (
             f"There is no checkpoint, as the run ended before its first one: {consequence}. "
             f"cmaxent train --resume needs one, too: train anew."
@@ -281,7 +281,7 @@ class _Run(Recorded):
     def _repeat(self) -> list[Block]:
         commands = self.commands(None if self.described.found is None else self.described.found.planned)
         if not commands:
-            return [Words(f"{self.agent} was trained by a program of its own, which this folder does not hold.")]
+            return [Words(f"The command that trained {self.agent} is not known: a sweep, or a program of its own.")]
         words = "The same settings; on the same machine with the same versions, the same numbers."
         if len(commands) > 1:
             words += " The schedules ended where the first command ends, and the run went on."

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from constrained_maxent.errors import InvalidRun, UnevenRuns
+from constrained_maxent.evaluation.rollouts import constraint_figure
 from constrained_maxent.reporting.curves import Curve, Panel, curves_figure
 from constrained_maxent.reporting.page import (
     Block,
@@ -29,13 +30,11 @@ from constrained_maxent.reporting.page import (
 )
 from constrained_maxent.runs.comparing.comparison import compare
 from constrained_maxent.runs.comparing.files import lines_of, tables
-from constrained_maxent.runs.comparing.methods import named, read_runs
+from constrained_maxent.runs.comparing.measured import OBJECTIVE, best_values
+from constrained_maxent.runs.comparing.methods import Run, named, read_runs
 from constrained_maxent.runs.provenance import versions
 from constrained_maxent.runs.report.recorded import Recorded, figure, in_words, limits_table, tried
-from constrained_maxent.runs.run_folder import RunFolder
-
-SWEEP = "sweep.json"
-FAILURES = "failures"
+from constrained_maxent.runs.run_folder import FAILURES, RunFolder
 
 
 def sweep_page(folder: Path) -> Page:
@@ -52,7 +51,8 @@ def sweep_page(folder: Path) -> Page:
     if not paths and not failures:
         raise InvalidRun(f"{folder} holds no run yet: its runs are the folders in it that have a config.json.")
     runs = [Recorded(RunFolder(path)) for path in paths]
-    methods = _by_method(folder, runs)
+    compared = _by_method(folder, runs)
+    methods = {label: [run for run, _ in group] for label, group in compared.items()}
     ended = [run for run in runs if run.summary]
     kept = [run for run in ended if run.limits() and all(verdict.status == "kept" for verdict in run.limits())]
     limited = [run for run in ended if run.limits()]
@@ -60,7 +60,7 @@ def sweep_page(folder: Path) -> Page:
     keys += [Key("all limits kept", f"{len(kept)} of {len(limited)} runs")] if limited else []
     keys += [Key("failed", str(len(failures)), status="broken" if failures else "")]
     sections = [Section("Methods", _methods(folder, methods))] if runs else []
-    sections += [Section("Runs", [_runs(methods)]), Section("Curves", _curves(methods))] if runs else []
+    sections += [Section("Runs", [_runs(compared)]), Section("Curves", _curves(methods))] if runs else []
     sections += [Section("Failures", [_failure(path) for path in failures])] if failures else []
     sections += [Section("Run by run", [_details(run) for of in methods.values() for run in of])] if runs else []
     environments = ", ".join(dict.fromkeys(run.env_id for run in runs))
@@ -73,34 +73,17 @@ def sweep_page(folder: Path) -> Page:
     )
 
 
-def _by_method(folder: Path, runs: Sequence[Recorded]) -> dict[str, list[Recorded]]:
-    """Runs by method, called as comparisons call them."""
+def _by_method(folder: Path, runs: Sequence[Recorded]) -> dict[str, list[tuple[Recorded, Run]]]:
+    """Runs by method, called as comparisons call them, and as these read them."""
     if not runs:
         return {}
     of = {run.folder.path.resolve(): run for run in runs}
     groups, _ = named(read_runs([folder])[0])
     return {
-        f"{env_id}, {label}" if len(groups) > 1 else label: [of[run.path.resolve()] for run in group]
+        f"{env_id}, {label}" if len(groups) > 1 else label: [(of[run.path.resolve()], run) for run in group]
         for env_id, methods in groups.items()
         for label, group in methods.items()
     }
-
-
-def final_values(run: Recorded) -> tuple[dict[str, float], str]:
-    """Objective and constraints at the end, and where they are from; nothing where the run has not ended."""
-    exact, estimate = run.summary.get("exact"), run.summary.get("estimate")
-    if exact:
-        values, source = {"objective": exact["objective"], **_excesses(exact["constraints"])}, "exact"
-    elif estimate:
-        constraints = _excesses(estimate.get("constraints_fresh") or {})
-        values, source = {"objective": estimate.get("objective_fresh"), **constraints}, "last batch"
-    else:
-        return {}, ""
-    return {name: float(value) for name, value in values.items() if value is not None}, source
-
-
-def _excesses(constraints: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"{name} − limit": value for name, value in constraints.items()}
 
 
 def _methods(folder: Path, methods: Mapping[str, object]) -> list[Block]:
@@ -123,15 +106,16 @@ def _methods(folder: Path, methods: Mapping[str, object]) -> list[Block]:
     return [*blocks, *map(Words, (*words, *found.notes))]
 
 
-def _runs(methods: Mapping[str, Sequence[Recorded]]) -> Table:
-    found = [(name, run, *final_values(run)) for name, of in methods.items() for run in of]
-    columns = dict.fromkeys(column for _, _, values, _ in found for column in values)
+def _runs(methods: Mapping[str, Sequence[tuple[Recorded, Run]]]) -> Table:
+    found = [(name, run, *best_values(measured)) for name, group in methods.items() for run, measured in group]
+    every = dict.fromkeys(column for _, _, _, values in found for column in values)
+    columns = [name for name in every if name == OBJECTIVE or name.endswith(constraint_figure(""))]
     rows, statuses = [], []
-    for name, run, values, source in found:
+    for name, run, source, values in found:
         cells = [figure(values.get(column)) for column in columns]
         rows.append([name, str(run.seed), run.folder.path.name, *cells, source, _kept(run) or run.how_it_ended()])
         statuses.append(_status(run))
-    headings = ["method", "seed", "folder", *columns, "known from", "limits"]
+    headings = ["method", "seed", "folder", *map(in_words, columns), "known from", "limits"]
     return Table(headings, rows, left=(2, len(headings) - 2, len(headings) - 1), statuses=statuses)
 
 

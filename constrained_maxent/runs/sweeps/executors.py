@@ -254,7 +254,7 @@ def _ray(address: str | None, workers: int | None) -> Iterator[Any]:
     here = {"num_cpus": workers or joblib.cpu_count(), "include_dashboard": False} if address is None else {}
     try:
         ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **here)
-    except ConnectionError as error:
+    except (ConnectionError, ValueError) as error:  # ValueError: it is no address
         raise InvalidSetting(f"address={address!r}: there is no Ray cluster that can be reached ({error}).") from error
     try:
         yield ray

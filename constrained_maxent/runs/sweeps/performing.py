@@ -12,11 +12,8 @@ from typing import Literal
 
 from constrained_maxent.errors import FolderInUse, InvalidRun
 from constrained_maxent.runs.lock import Lock
-from constrained_maxent.runs.run_folder import RunFolder
+from constrained_maxent.runs.run_folder import SWEEP, RunFolder
 from constrained_maxent.runs.sweeps.plan import PGP, PlannedRun
-
-SWEEP = "sweep.json"
-"""The file that makes a folder one of a sweep."""
 
 
 @dataclass(frozen=True)

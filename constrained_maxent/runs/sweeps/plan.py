@@ -29,6 +29,8 @@ _AXES = ("environment", "agent")
 """Keys that say what is run, and may stand among the settings that vary as well."""
 _JSON = ("penalty", "env_kwargs", "objective")
 """Settings that the command line takes as a JSON object; here a table does."""
+_LISTS = ("state", "cells", "periodic", "hidden_sizes")
+"""Settings of which there may be several; here one needs no brackets."""
 _OF_PGP = tuple(entry.name for entry in fields(PGPSettings))
 _OF_RUNS = tuple(entry.name for entry in fields(TrainSettings) if entry.name not in ("agent", "seed"))
 _LONGEST = 40
@@ -55,9 +57,9 @@ class PlannedRun:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     compiled: bool = False
 
-    def config(self, settings: TrainSettings | None = None) -> dict[str, Any]:
-        """The content of its ``config.json``; with what an environment has completed in the settings."""
-        content = (settings or self.settings).to_json()
+    def config(self) -> dict[str, Any]:
+        """The content of its ``config.json``."""
+        content = self.settings.to_json()
         if self.agent == PGP:
             return {"env_id": self.env_id, **({"compiled": True} if self.compiled else {}), "settings": content}
         return {"env_id": self.env_id, "agent": self.agent, "settings": content | {"agent": dict(self.arguments)}}
@@ -68,10 +70,11 @@ class PlannedRun:
         settings = there.get("settings")
         if isinstance(settings, dict) and here["settings"]["state"] is None:
             here["settings"]["state"] = settings.get("state")  # found in the environment when the run began
-        if there == here:
+        # What an older version did not write down is what is usual.
+        if not (differences := _differences(here, there)):
             return
         raise InvalidRun(
-            f"{folder.path} holds a run of other settings ({', '.join(_differences(here, there))}): it stays as it is. "
+            f"{folder.path} holds a run of other settings ({', '.join(differences)}): it stays as it is. "
             "Remove it, or take another --out."
         )
 
@@ -191,6 +194,8 @@ def _run(given: Mapping[str, Any], *, compiled: bool) -> PlannedRun:
     own = _OF_PGP if agent == PGP else _arguments_of(agent)
     wrong = [_unknown(name, (*_OF_RUNS, *own), agent) for name in settings if name not in (*_OF_RUNS, *own)]
     wrong += [line for name, value in settings.items() if (line := _no_choice(name, value)) is not None]
+    if "record" in settings:
+        wrong.append("record: a data set is of one training, cmaxent train ENV_ID --record NAME")
     if wrong:
         raise InvalidSetting("\n".join(wrong))
     of_runs = {name: value for name, value in settings.items() if name in _OF_RUNS}
@@ -221,6 +226,8 @@ def _plain(name: str, value: Any) -> Any:
     """A value of TOML as the settings take it."""
     if name in _JSON and isinstance(value, Mapping):
         return json.dumps(value)
+    if name in _LISTS and isinstance(value, (str, int)):
+        return (value,)
     return tuple(value) if isinstance(value, list) and name in (*_OF_RUNS, *_OF_PGP) else value
 
 

@@ -16,14 +16,14 @@ from typing import Any, Literal
 from constrained_maxent.atomic import replacing
 from constrained_maxent.errors import FolderInUse, InvalidRun
 from constrained_maxent.runs.lock import Lock
-from constrained_maxent.runs.run_folder import RunFolder, require_folder
+from constrained_maxent.runs.run_folder import FAILURES, SWEEP, RunFolder, require_folder
 from constrained_maxent.runs.sweeps.executors import Executor, ExecutorName, executor_named
-from constrained_maxent.runs.sweeps.performing import SWEEP, Outcome, is_finished
+from constrained_maxent.runs.sweeps.performing import Outcome, is_finished
 from constrained_maxent.runs.sweeps.plan import PlannedRun, SweepPlan
+from constrained_maxent.types import check_count
 
 State = Literal["waiting", "running", "elsewhere", "finished", "failed", "interrupted"]
 
-FAILURES = "failures"
 _SWEEP_LOCK = "sweep.lock"
 _TICK = 1.0
 """Seconds between two looks at what goes on."""
@@ -101,6 +101,8 @@ def sweep(
         OSError: the folder cannot be written.
     """
     folder = Path(path).absolute()
+    if workers is not None:
+        check_count("workers", workers)  # before there is a folder
     token, statuses = _begin(plan, folder)
     told: dict[str, None] = {}
     with executor_named(executor, folder, token, workers=workers, address=address) as doing:
@@ -116,7 +118,8 @@ def _begin(plan: SweepPlan, folder: Path) -> tuple[str, list[RunStatus]]:
     statuses, wrong = [], []
     for run in plan.runs:
         try:
-            done = is_finished(run, RunFolder(folder / run.name))
+            if done := is_finished(run, RunFolder(folder / run.name)):
+                _forget_failure(run, folder)
             statuses.append(RunStatus(run, "finished" if done else "waiting"))
         except InvalidRun as error:
             wrong.append(str(error))
@@ -199,12 +202,21 @@ def _is_free(status: RunStatus, folder: Path) -> bool:
     try:
         with run_folder.held():
             status.state = "finished" if is_finished(status.run, run_folder) else "waiting"
+        if status.state == "finished":
+            _forget_failure(status.run, folder)
     except FolderInUse as error:
         status.reason = str(error)
         return False
     except InvalidRun as error:
         _settle(status, Outcome("failed", str(error)), folder, {})
     return True
+
+
+def _forget_failure(run: PlannedRun, folder: Path) -> None:
+    """Of a run that has been finished since, by whomever."""
+    with suppress(OSError):
+        (folder / FAILURES / f"{run.name}.json").unlink(missing_ok=True)
+        (folder / FAILURES).rmdir()  # where all have succeeded at last
 
 
 def _settle(status: RunStatus, outcome: Outcome, folder: Path, told: dict[str, None]) -> None:
@@ -214,7 +226,7 @@ def _settle(status: RunStatus, outcome: Outcome, folder: Path, told: dict[str, N
     file = folder / FAILURES / f"{status.run.name}.json"
     try:
         if outcome.state == "finished":
-            file.unlink(missing_ok=True)
+            _forget_failure(status.run, folder)
         elif outcome.state == "failed":
             file.parent.mkdir(exist_ok=True)
             with replacing(file) as temporary:
@@ -222,5 +234,3 @@ def _settle(status: RunStatus, outcome: Outcome, folder: Path, told: dict[str, N
                 temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")
     except OSError as error:  # a full disk: the result lists it all the same
         status.reason += f"\nThis could not be written: {error}"
-    with suppress(OSError):  # where all have succeeded at last
-        file.parent.rmdir()

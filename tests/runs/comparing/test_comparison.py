@@ -399,3 +399,28 @@ class TestFiles:
         assert text.count("{") - text.count(r"\{") == text.count("}") - text.count(r"\}")
         for rule in ("toprule", "midrule", "bottomrule"):
             assert f"\\{rule}" in text
+
+
+def test_environments_with_unlike_numbers_of_seeds_have_no_mean_together(tmp_path, write_run):
+    """Of values near 0 in one and near 100 in the other, the method with more seeds there would seem better."""
+    for i, (env_id, beta, n) in enumerate([("A-v0", 1, 3), ("B-v0", 1, 6), ("A-v0", 2, 6), ("B-v0", 2, 3)]):
+        for seed in range(n):
+            objective = 100.0 * (env_id == "B-v0") + seed % 3
+            write_run(f"{i}-{seed}", seed=seed, env_id=env_id, objective=objective, settings={"beta": beta})
+    found = compare(sorted(tmp_path.iterdir()))
+    assert {row.environment for row in found.rows} == {"A-v0", "B-v0"}
+    assert any("not every one has as many seeds" in note for note in found.notes)
+
+
+def test_exact_values_that_were_withdrawn_are_no_curve(tmp_path, write_run):
+    metrics = {
+        "iteration": [5, 10],
+        "timesteps": [500, 1000],
+        "objective_fresh": [1.0, 2.0],
+        "exact_objective": [9.0, None],
+    }
+    for seed in range(3):
+        write_run(f"seed={seed}", seed=seed, exact=False, metrics=metrics)
+    found = compare(sorted(tmp_path.iterdir()), at="steps")
+    assert "each batch alone" in found.source
+    assert {row.mean.mean for row in found.rows if row.quantity == "objective"} == {2.0}

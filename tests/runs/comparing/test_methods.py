@@ -6,6 +6,7 @@ import pytest
 
 from constrained_maxent.errors import InvalidRun
 from constrained_maxent.runs.comparing.methods import by_method, read_runs
+from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.tasks.presets import PRESETS
 
 LAKE = "FrozenLake-PGP-v0"
@@ -136,3 +137,23 @@ def test_presets_of_an_id_are_of_one_problem():
     """So that runs of its presets compare: what else a preset says is how it is learnt."""
     for presets in PRESETS.values():
         assert len({(preset.limit, preset.discount, preset.scale, preset.over) for preset in presets.values()}) == 1
+
+
+def test_compiled_runs_are_a_method_of_their_own(tmp_path, write_run):
+    """They draw other random numbers: the same seed is another sample."""
+    for name in ("ours", "compiled"):
+        write_run(name)
+    folder = RunFolder(tmp_path / "compiled")
+    folder.write_json(folder.config_path, {**folder.read_config(), "compiled": True})
+    groups, _ = by_method(read_runs([tmp_path / "ours", tmp_path / "compiled"])[0])
+    assert [*groups[LAKE]] == ["PGP", "PGP, compiled"]
+
+
+def test_what_a_sweep_has_not_begun_is_told(tmp_path, write_run):
+    write_run("seed=0")
+    (tmp_path / "sweep.json").write_text(json.dumps({"token": "", "runs": {"seed=0": {}, "seed=1": {}}}))
+    (tmp_path / "failures").mkdir()
+    (tmp_path / "failures" / "seed=0.json").write_text("{}")  # it has been finished since
+    runs, notes = read_runs([tmp_path])
+    assert len(runs) == 1
+    assert notes == [f"Of the sweep {tmp_path} these have not begun: seed=1."]

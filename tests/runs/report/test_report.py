@@ -85,7 +85,7 @@ class TestOneRun:
         folder.write_json(folder.summary_path, {"status": "finished", "iterations": 30, "estimate": None})
         text = words(write_report(folder.path))
         assert "sb3.PPO, seed 3, 30 iterations, finished" in text
-        assert "The run folder holds no policy of sb3.PPO: it was not evaluated." in text
+        assert "Of sb3.PPO the run folder holds no policy that reports read: it was not evaluated." in text
         assert "The problem is not known" in text
         assert "n steps 512" in text
         assert "Not known: when this run was trained, warnings were not kept." in text

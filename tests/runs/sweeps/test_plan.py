@@ -62,6 +62,10 @@ class TestProducts:
         assert run.settings == TrainSettings(seed=4, agent=agent, **given)
         assert run.config() == {"env_id": GRID, "settings": run.settings.to_json()}
 
+    def test_one_of_several_needs_no_brackets(self):
+        (planned,) = SweepPlan.of({"environment": "Pendulum-v1", "settings": {"state": "angle", "cells": 12}}).runs
+        assert (planned.settings.state, planned.settings.cells) == (("angle",), (12,))
+
     def test_names_are_names_of_files(self):
         penalties = [{"kind": "Lagrangian", "learning_rate": 10.0**-i} for i in range(2)]
         found = names(grid={"penalty": penalties})
@@ -90,6 +94,10 @@ class TestRefused:
             ({"seeds": [1, 1]}, "twice: seed=1"),
             ({"environment": "FrozenLak-PGP-v0"}, "There is no environment"),
             ({"environment": []}, "environment = "),
+            ({"settings": {"record": "lake/x-v0"}}, "record: a data set is of one training"),
+            ({"settings": {"periodic": 0.5}}, "periodic=0.5 must be a list"),
+            ({"settings": {"penalty": 1}}, "penalty=1 must be a JSON object"),
+            ({"settings": {"cost": 3}}, "cost=3 must be text"),
             ({"agent": "sb3.DQN"}, "there are pgp, sb3.PPO"),
             ({"agent": "sb3.PPO", "settings": {"optimizer": "natural"}}, "optimizer: .* of sb3.PPO"),
             ({"agent": "sb3.PPO", "settings": {"pairing": "same"}}, "live rewards"),

@@ -37,9 +37,10 @@ def test_the_numbers_are_those_of_this_process_whoever_is_killed(tmp_path, descr
     assert learnt(there) == learnt(here)
 
 
-def test_a_cluster_that_is_not_there(tmp_path, described):
+@pytest.mark.parametrize("address", ["auto", "nonsense"])
+def test_a_cluster_that_is_not_there(tmp_path, described, address):
     with pytest.raises(InvalidSetting, match="no Ray cluster that can be reached"):
-        sweep(SweepPlan.of(described()), tmp_path, executor="ray", address="auto")
+        sweep(SweepPlan.of(described()), tmp_path, executor="ray", address=address)
 
 
 def test_another_cluster_than_that_of_the_process(tmp_path, described):

@@ -110,6 +110,17 @@ def test_a_failure_that_is_mended_is_listed_no_more(tmp_path, described, sweeps_
     assert not (tmp_path / "seed=0").exists()
     assert sweep(plan, tmp_path).statuses[0].state == "finished"
     assert not (tmp_path / "failures").exists()
+    # Also where somebody else has mended it.
+    (tmp_path / "failures").mkdir()
+    (tmp_path / "failures" / "seed=0.json").write_text("{}")
+    assert sweep(plan, tmp_path).statuses[0].state == "finished"
+    assert not (tmp_path / "failures").exists()
+
+
+def test_wrong_numbers_of_workers_leave_no_folder(tmp_path, described):
+    with pytest.raises(InvalidSetting, match="workers=0"):
+        sweep(SweepPlan.of(described()), tmp_path / "new", workers=0)
+    assert not (tmp_path / "new").exists()
 
 
 def test_failures_are_told_where_they_cannot_be_written(tmp_path, described, sweeps_here, monkeypatch):
