@@ -256,16 +256,10 @@ class PGP:
         self.iteration += 1
         with usual_numbers():
             gradient_norm, critic_loss = self._update(rollout) if len(rollout.rows) else (0.0, None)
-        report = rollout.report
-        return IterationReport(
+        return IterationReport.of(
+            rollout.report,
             iteration=self.iteration,
             timesteps=self.timesteps,
-            objective=report.objective,
-            constraints=report.constraints,
-            multipliers=report.multipliers,
-            penalty=report.penalty,
-            objective_fresh=report.objective_fresh,
-            constraints_fresh=report.constraints_fresh,
             gradient_norm=gradient_norm,
             critic_loss=critic_loss,
         )

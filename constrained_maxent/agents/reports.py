@@ -10,6 +10,8 @@ from typing import Self
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from constrained_maxent.records import Report
+
 
 @dataclass(frozen=True)
 class IterationReport:
@@ -36,6 +38,30 @@ class IterationReport:
     constraints_fresh: Mapping[str, float]
     gradient_norm: float | None
     critic_loss: float | None = None
+
+    @classmethod
+    def of(
+        cls,
+        batch: Report,
+        *,
+        iteration: int,
+        timesteps: int,
+        gradient_norm: float | None = None,
+        critic_loss: float | None = None,
+    ) -> Self:
+        """Of the iteration that learnt from a batch, what the tracker told of that and what the agent adds."""
+        return cls(
+            iteration=iteration,
+            timesteps=timesteps,
+            objective=batch.objective,
+            constraints=batch.constraints,
+            multipliers=batch.multipliers,
+            penalty=batch.penalty,
+            objective_fresh=batch.objective_fresh,
+            constraints_fresh=batch.constraints_fresh,
+            gradient_norm=gradient_norm,
+            critic_loss=critic_loss,
+        )
 
 
 class Progress:

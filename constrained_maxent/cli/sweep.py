@@ -18,7 +18,7 @@ from rich.table import Table
 from constrained_maxent import runs
 from constrained_maxent.cli.console import console, figures_table, number, print_paths, print_table, say
 from constrained_maxent.errors import InvalidRun
-from constrained_maxent.runs.run_folder import FAILURES, RunFolder
+from constrained_maxent.runs.run_folder import FAILURES, RunFolder, estimates
 from constrained_maxent.runs.sweeps.executors import ExecutorName
 from constrained_maxent.runs.sweeps.sweeping import RunStatus
 from constrained_maxent.startup import INTERRUPTED
@@ -158,10 +158,9 @@ def _figures(folder: RunFolder) -> dict[str, float]:
         for row in rows:  # exact values are not in every row
             at |= {name: float(entry) for name, entry in zip(header, row, strict=True) if entry}
         kept = {"iteration": at["iteration"]} if "iteration" in at else {}
-        for name in header:
-            if name == "objective" or (name.startswith("constraint_") and not name.endswith("_fresh")):
-                exact = f"exact_{name}"
-                if (value := at.get(exact, at.get(name))) is not None:
-                    kept[exact if exact in at else name] = value
+        for name in estimates(header):
+            exact = f"exact_{name}"
+            if (value := at.get(exact, at.get(name))) is not None:
+                kept[exact if exact in at else name] = value
         return kept
     return {}

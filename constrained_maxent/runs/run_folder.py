@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,15 @@ EVENTS = "events.out.tfevents.*"
 LOCK = "run.lock"
 SWEEP, FAILURES = "sweep.json", "failures"
 """In the folder of a sweep: its file, and the folder of what failed, a file for each run."""
+
+
+def estimates(columns: Iterable[str]) -> list[str]:
+    """Of the columns of ``metrics.csv`` the objective and the constraints as λ̂ has them, memory included."""
+    return [
+        name
+        for name in columns
+        if name == "objective" or (name.startswith("constraint_") and not name.endswith("_fresh"))
+    ]
 
 
 def require_folder(path: Path) -> None:
@@ -119,13 +128,16 @@ class RunFolder:
 
     def _is_run(self) -> bool:
         with suppress(InvalidRun):
-            config = self.read_config()
-            return isinstance(config.get("env_id"), str) and isinstance(config.get("settings"), dict)
+            return bool(self.read_config())
         return False
 
     def read_config(self) -> dict[str, Any]:
-        """The settings of the run. Raises InvalidRun if there are none."""
-        return self._read_json(self.config_path)
+        """What is trained: ``env_id``, ``settings`` and more. Raises InvalidRun if these are not there."""
+        config = self._read_json(self.config_path)
+        known = isinstance(config.get("env_id"), str) and isinstance(config.get("settings"), dict)
+        if not known or not isinstance(config.get("agent", ""), str):
+            raise InvalidRun(f"{self.config_path} must have env_id and settings.")
+        return config
 
     def read_summary(self) -> dict[str, Any]:
         """The result of the run. Raises InvalidRun if there is none."""

@@ -184,8 +184,6 @@ def load_config(folder: RunFolder) -> tuple[str, TrainSettings]:
         InvalidRun: they are missing or make no sense; or the run keeps no agent of this package.
     """
     config = folder.read_config()
-    if not isinstance(config.get("env_id"), str) or not isinstance(config.get("settings"), dict):
-        raise InvalidRun(f"{folder.config_path} must have env_id and settings.")
     if (agent := config.get("agent", "pgp")) != "pgp":
         raise InvalidRun(
             f"{folder.path} is a run of {agent}, whose model this command does not read: adapters.sb3.load takes its "

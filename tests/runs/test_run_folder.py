@@ -126,21 +126,28 @@ class TestCreate:
 
 class TestJson:
     def test_round_trip(self, folder):
-        content = {"a": [1, 2.5, None], "b": {"c": "γ"}}
+        content = {"env_id": "A-v0", "settings": {"a": [1, 2.5, None], "b": {"c": "γ"}}}
         folder.write_json(folder.config_path, content)
         assert folder.read_config() == content
         folder.write_json(folder.summary_path, {"status": "finished"})
         assert folder.read_summary() == {"status": "finished"}
 
     def test_a_failed_write_leaves_the_old_file(self, folder, monkeypatch):
-        folder.write_json(folder.config_path, {"a": 1})
+        old = {"env_id": "A-v0", "settings": {"a": 1}}
+        folder.write_json(folder.config_path, old)
         with pytest.raises(TypeError):
             folder.write_json(folder.config_path, {"a": object()})
         monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
         with pytest.raises(OSError, match="disk full"):
             folder.write_json(folder.config_path, {"a": 2})
-        assert folder.read_config() == {"a": 1}
-        assert json.loads(folder.config_path.read_text()) == {"a": 1}
+        assert folder.read_config() == old
+        assert json.loads(folder.config_path.read_text()) == old
+
+    @pytest.mark.parametrize("content", [{}, {"env_id": "A-v0"}, {"env_id": 3, "settings": {}}, {"settings": {}}])
+    def test_a_config_that_is_no_runs(self, folder, content):
+        folder.write_json(folder.config_path, content)
+        with pytest.raises(InvalidRun, match=r"config\.json must have env_id and settings"):
+            folder.read_config()
 
     @pytest.mark.parametrize("name", ["config", "summary"])
     @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import numpy as np
 from constrained_maxent.errors import InvalidRun
 from constrained_maxent.evaluation.rollouts import constraint_figure
 from constrained_maxent.runs.comparing.methods import Run
+from constrained_maxent.runs.run_folder import estimates
 from constrained_maxent.types import FloatArray
 
 At = Literal["steps", "seconds"]
@@ -182,16 +183,12 @@ def _series(run: Run, axis: str, columns: Mapping[str, str]) -> Series:
     return series
 
 
-def _constraint_columns(metrics: Mapping[str, Any]) -> list[str]:
-    """Names of the constraints, by the columns of their estimates."""
-    start = "constraint_"
-    return [name.removeprefix(start) for name in metrics if name.startswith(start) and not name.endswith("_fresh")]
-
-
 def _columns(before: str, after: str) -> Callable[[Mapping[str, Any]], dict[str, str]]:
     def columns(metrics: Mapping[str, Any]) -> dict[str, str]:
         constraints = {
-            constraint_figure(name): f"{before}constraint_{name}{after}" for name in _constraint_columns(metrics)
+            constraint_figure(name.removeprefix("constraint_")): f"{before}{name}{after}"
+            for name in estimates(metrics)
+            if name != "objective"
         }
         return {OBJECTIVE: f"{before}objective{after}", **constraints}
 

@@ -122,9 +122,7 @@ def _planned(file: Path) -> set[str]:
 
 def _read(folder: RunFolder) -> Run:
     config = folder.read_config()
-    env_id, settings, agent = config.get("env_id"), config.get("settings"), config.get("agent", PGP)
-    if not isinstance(env_id, str) or not isinstance(settings, dict) or not isinstance(agent, str):
-        raise InvalidRun(f"{folder.config_path} must have env_id and settings.")
+    env_id, settings, agent = config["env_id"], config["settings"], str(config.get("agent", PGP))
     if not isinstance(seed := settings.get("seed"), int):
         raise InvalidRun(f"{folder.config_path} must have a whole number as seed in its settings.")
     others = _flat({name: value for name, value in settings.items() if name not in ("seed", *_WRITTEN)})

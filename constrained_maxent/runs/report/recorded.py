@@ -9,16 +9,15 @@ from typing import Any, Generic, TypeVar
 
 from gymnasium.error import DependencyNotInstalled
 
-from constrained_maxent.errors import ConstrainedMaxentError, InvalidRun
+from constrained_maxent.errors import ConstrainedMaxentError
 from constrained_maxent.evaluation import Estimate, LimitVerdict
 from constrained_maxent.evaluation.rollouts import constraint_figure
 from constrained_maxent.reporting.page import Block, Notes, Table, Words
+from constrained_maxent.runs.comparing.methods import PGP
 from constrained_maxent.runs.provenance import train_command
 from constrained_maxent.runs.run_folder import RunFolder, default_folder
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.runs.training import load_config
-
-OURS = "PGP"
 
 T = TypeVar("T")
 
@@ -68,10 +67,8 @@ class Recorded:
 
     def __init__(self, folder: RunFolder) -> None:
         self.folder, self.config = folder, folder.read_config()
-        if not isinstance(self.config.get("env_id"), str) or not isinstance(self.config.get("settings"), dict):
-            raise InvalidRun(f"{folder.config_path} must have env_id and settings.")
-        self.env_id, self.agent = str(self.config["env_id"]), str(self.config.get("agent", OURS))
-        self.is_ours = self.agent == OURS
+        self.env_id, self.agent = str(self.config["env_id"]), str(self.config.get("agent", PGP))
+        self.is_ours = self.agent == PGP
         self.summary = folder.read_summary() if folder.summary_path.exists() else {}
         self.has_checkpoint = folder.checkpoint_path.exists()
         self.settings: Tried[TrainSettings] = tried(lambda: load_config(folder)[1])

@@ -34,7 +34,7 @@ from constrained_maxent.runs.comparing.measured import OBJECTIVE, best_values
 from constrained_maxent.runs.comparing.methods import Run, named, read_runs
 from constrained_maxent.runs.provenance import versions
 from constrained_maxent.runs.report.recorded import Recorded, figure, in_words, limits_table, tried
-from constrained_maxent.runs.run_folder import FAILURES, RunFolder
+from constrained_maxent.runs.run_folder import FAILURES, RunFolder, estimates
 
 
 def sweep_page(folder: Path) -> Page:
@@ -143,12 +143,7 @@ def _curves(methods: Mapping[str, Sequence[Recorded]]) -> list[Block]:
             for name, of in methods.items()
         }
         every = [found for of in metrics.values() for found in of if "iteration" in found]
-        columns = dict.fromkeys(
-            name
-            for found in every
-            for name in found
-            if name == "objective" or (name.startswith("constraint_") and not name.endswith("_fresh"))
-        )
+        columns = dict.fromkeys(name for found in every for name in estimates(found))
         panels = [
             Panel(
                 [curve for name, of in metrics.items() if (curve := _curve(name, of, column)) is not None],

@@ -15,7 +15,7 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
-from constrained_maxent.agents.settings import Hyperparameters, complete, is_table
+from constrained_maxent.agents.settings import Hyperparameters, PGPSettings, complete, is_table
 from constrained_maxent.atomic import replacing
 from constrained_maxent.engine import RunSettings, TabularEngine, TabularResult
 from constrained_maxent.errors import InvalidSetting, NonFiniteValue
@@ -35,16 +35,11 @@ from constrained_maxent.runs.training import certified, exact_json
 from constrained_maxent.schedules import Geometric
 from constrained_maxent.tracker import Tracker, find_tracker
 
-_AS_THE_ENGINE: Mapping[str, Any] = {
-    "averaging": 0.0,
-    "normalize_advantages": False,
-    "normalize_observations": False,
-    "epochs": 1,
-    "minibatch_size": 0,
-    "clip_range": math.inf,
-    "max_gradient_norm": math.inf,
-}
-"""Hyperparameters that the engine has no other values of."""
+_AS_USUAL = (
+    *("averaging", "normalize_advantages", "normalize_observations", "epochs", "minibatch_size", "clip_range"),
+    "max_gradient_norm",
+)
+"""Hyperparameters of which the engine has only what is usual for tables."""
 
 
 def require_counterpart(env_id: str, settings: TrainSettings) -> None:
@@ -67,7 +62,7 @@ def run_settings(env: VectorEnv, problem: ExactProblem, settings: TrainSettings)
     # What is suggested suits the usual kind of policy.
     suggestions = tracker.suggestions if is_table(*spaces, kind="auto") else {}
     chosen = complete(given, suggestions, is_table=True)
-    if missing := [*_missing(chosen, tracker, settings)]:
+    if missing := [*_missing(chosen, tracker)]:
         raise InvalidSetting("\n".join(f"{line}: the compiled engine has no counterpart" for line in missing))
     estimator = tracker.estimator
     assert isinstance(estimator, Counts), "it would be missing"
@@ -97,10 +92,11 @@ def run_settings(env: VectorEnv, problem: ExactProblem, settings: TrainSettings)
     )
 
 
-def _missing(chosen: Hyperparameters, tracker: Tracker, settings: TrainSettings) -> Iterator[str]:
+def _missing(chosen: Hyperparameters, tracker: Tracker) -> Iterator[str]:
     """What the engine cannot do, in words."""
-    for name, value in _AS_THE_ENGINE.items():
-        if getattr(chosen, name) != value:
+    usual = complete(PGPSettings(), {}, is_table=True)
+    for name in _AS_USUAL:
+        if getattr(chosen, name) != getattr(usual, name):
             yield f"{name} = {getattr(chosen, name)!r}"
     if chosen.baseline == "critic":
         yield "baseline = 'critic'"
@@ -110,8 +106,6 @@ def _missing(chosen: Hyperparameters, tracker: Tracker, settings: TrainSettings)
         yield f"steps_per_batch = {tracker.steps_per_batch}"
     if type(tracker.estimator) is not Counts or tracker.estimator.smoothing:
         yield f"the estimator {tracker.estimator!r}"
-    if settings.record is not None:
-        yield f"record = {settings.record!r}"
     if callables := [name for name, source in tracker.sources.items() if callable(source)]:
         yield f"a cost by a function of the user's ({', '.join(callables)})"
 

@@ -57,6 +57,10 @@ class PlannedRun:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     compiled: bool = False
 
+    def __post_init__(self) -> None:
+        if self.settings.record is not None:  # runs that share it would destroy each other's
+            raise InvalidSetting("record: a data set is of one training, cmaxent train ENV_ID --record NAME")
+
     def config(self) -> dict[str, Any]:
         """The content of its ``config.json``."""
         content = self.settings.to_json()
@@ -194,8 +198,6 @@ def _run(given: Mapping[str, Any], *, compiled: bool) -> PlannedRun:
     own = _OF_PGP if agent == PGP else _arguments_of(agent)
     wrong = [_unknown(name, (*_OF_RUNS, *own), agent) for name in settings if name not in (*_OF_RUNS, *own)]
     wrong += [line for name, value in settings.items() if (line := _no_choice(name, value)) is not None]
-    if "record" in settings:
-        wrong.append("record: a data set is of one training, cmaxent train ENV_ID --record NAME")
     if wrong:
         raise InvalidSetting("\n".join(wrong))
     of_runs = {name: value for name, value in settings.items() if name in _OF_RUNS}

@@ -66,8 +66,6 @@ def checked(env_id: str, settings: TrainSettings) -> TrainSettings:
         raise InvalidSetting(
             f'pairing = {settings.pairing!r}: agents of Stable-Baselines3 learn from live rewards, "previous"'
         )
-    if settings.record is not None:
-        raise InvalidSetting("record: only trainings of PGP are recorded; cmaxent collect steps no model of others")
     is_stack = find_spec(env_id).id in PRESETS
     preset = "ppo" if is_stack and settings.preset is None else settings.preset
     return completed(env_id, replace(settings, preset=preset, pairing="previous"))
@@ -170,19 +168,9 @@ class StableBaselinesLearner:
 
     def report(self) -> IterationReport:
         """What the last batch ended with; it was collected before the update that is counted now."""
-        report = self._tracker.last_report
-        assert report is not None, "there was a batch"
-        return IterationReport(
-            iteration=self.iteration,
-            timesteps=self.timesteps,
-            objective=report.objective,
-            constraints=report.constraints,
-            multipliers=report.multipliers,
-            penalty=report.penalty,
-            objective_fresh=report.objective_fresh,
-            constraints_fresh=report.constraints_fresh,
-            gradient_norm=None,
-        )
+        batch = self._tracker.last_report
+        assert batch is not None, "there was a batch"
+        return IterationReport.of(batch, iteration=self.iteration, timesteps=self.timesteps)
 
     def save(self, path: Path) -> None:
         from constrained_maxent.adapters.sb3 import save

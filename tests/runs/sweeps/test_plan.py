@@ -107,6 +107,11 @@ class TestRefused:
         with pytest.raises(InvalidSetting, match=words):
             names(**content)
 
+    def test_a_record_over_seeds(self):
+        """Runs that share a data set would destroy each other's."""
+        with pytest.raises(InvalidSetting, match="record: a data set is of one training"):
+            SweepPlan.over_seeds(GRID, TrainSettings(record="lake/x-v0"), 2)
+
     def test_all_at_once(self):
         with pytest.raises(InvalidSetting) as raised:
             names(seeds=-1, settings={"nothing": 1}, grid={"pairing": ["same", "sam"], "limit": 2})
