@@ -51,6 +51,12 @@ def replacing(path: str | PathLike[str]) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def write_text(path: str | PathLike[str], text: str) -> None:
+    """Write text in UTF-8 as :func:`replacing` does, with its errors."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
 @contextmanager
 def naming(path: str | PathLike[str]) -> Iterator[None]:
     """Gives an ``OSError`` that names no file, such as that of a full disk, the name of this one."""

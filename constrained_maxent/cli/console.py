@@ -43,12 +43,6 @@ def number(value: float | None, digits: int = 4) -> str:
     return f"{value:z.{digits}f}" if abs(value) < _LARGEST or math.isinf(value) else f"{value:.{digits}e}"
 
 
-def exactly(value: float) -> str:
-    """A number as it was given: none of its digits is rounded away."""
-    short = f"{value:g}"
-    return short if float(short) == value else repr(float(value))
-
-
 def digits(limit: float) -> int:
     """Decimals of a figure that is held against a limit: at least three of the limit's own."""
     return 4 if limit == 0.0 else max(4, 2 - math.floor(math.log10(abs(limit))))

@@ -16,19 +16,21 @@ from rich.table import Column, Table
 from constrained_maxent.cli.console import (
     console,
     digits,
-    exactly,
     figures_table,
     number,
     objective_label,
     print_paths,
     print_table,
+    say,
 )
 from constrained_maxent.errors import InvalidSetting, RedundantObservation
 from constrained_maxent.evaluation import ExactProblem
+from constrained_maxent.evaluation.statistics import as_given
 from constrained_maxent.occupancy import Scale
 from constrained_maxent.runs.environments import make_environment
 from constrained_maxent.runs.pictures import lake_of
 from constrained_maxent.runs.settings import TrainSettings
+from constrained_maxent.runs.summary import TIME_DEPENDENT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +95,8 @@ class Solve:
             check_figure_path(self.figure)
         best = problem.optimum()
         solutions = {"without constraints": problem.optimum(constrained=False), "with constraints": best}
-        solutions |= {f"penalized, β = {exactly(beta)}": problem.optimum(beta=beta) for beta in self.betas}
-        title = f"{self.problem.env_id}, {problem.scale}, discount {exactly(problem.mdp.discount)}"
+        solutions |= {f"penalized, β = {as_given(beta)}": problem.optimum(beta=beta) for beta in self.betas}
+        title = f"{self.problem.env_id}, {problem.scale}, discount {as_given(problem.mdp.discount)}"
         names = list(problem.constraints)
         headings = [
             objective_label(self.problem.objective),
@@ -114,7 +116,7 @@ class Solve:
             )
         print_table(table)
         if best.is_time_dependent:
-            console.print("At a finite horizon the optimum may depend on time: an upper bound for stationary policies.")
+            say(TIME_DEPENDENT)
         if self.figure is not None and desc is not None:
             from constrained_maxent.reporting import grid_occupancy_figure
             from constrained_maxent.reporting.style import save_figure
@@ -171,7 +173,7 @@ class Plan:
         (multiplier,) = problem.optimum().multipliers.values()
         planned = theory.plan(constants, self.epsilon, multiplier)
         figures = (Column(heading, justify="right") for heading in ("worst case", "practice"))
-        table = Table("", *figures, "meaning", title=f"{self.problem.env_id}, ε = {exactly(self.epsilon)}")
+        table = Table("", *figures, "meaning", title=f"{self.problem.env_id}, ε = {as_given(self.epsilon)}")
         for row in planned.to_rows():
             table.add_row(row.symbol, f"{row.value:.4g}", PRACTICE.get(row.symbol, ""), row.meaning)
         print_table(table)

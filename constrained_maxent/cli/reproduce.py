@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from gymnasium.error import DependencyNotInstalled
 
 from constrained_maxent.cli.console import console
 from constrained_maxent.reproduction import (
@@ -159,12 +158,6 @@ class Reproduce:
     """Which of them."""
 
     def run(self, given: frozenset[str]) -> int:
-        try:
-            import polars  # noqa: F401
-        except ImportError as error:
-            raise DependencyNotInstalled(
-                f'The tables of the studies need polars ({error}): run `pip install "constrained-maxent[studies]"`.'
-            ) from error
         try:
             self.what.run()
         except KeyboardInterrupt:

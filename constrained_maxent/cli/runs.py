@@ -113,6 +113,8 @@ class Certify:
     """Folder of a run in a finite environment with known dynamics."""
 
     def run(self, given: frozenset[str]) -> int:
+        from constrained_maxent.runs.summary import TIME_DEPENDENT, certificate_rows
+
         folder = RunFolder(self.run_folder)
         env_id, settings = runs.load_config(folder)
         summary = folder.read_summary()
@@ -129,19 +131,13 @@ class Certify:
         found = problem.certify(agent.policy_table())
         folder.write_json(folder.summary_path, {**summary, "certificate": found.to_json(), "no_certificate": None})
         table = figures_table(f"{env_id}, iteration {agent.iteration}", "", "")
-        table.add_row(objective_label(settings.objective), number(found.value))
-        table.add_row("optimum" + (", time-dependent" if found.is_time_dependent else ""), number(found.optimum))
-        table.add_row("gap", number(found.gap))
-        for name, violation in found.constraints.items():
-            table.add_row(f"{name} - limit", number(violation, digits(problem.constraints[name].limit)))
-            table.add_row(f"multiplier of {name}", number(found.multipliers[name]))
-        table.add_row("(ε, ε)-optimal for ε =", number(found.epsilon))
-        table.add_row("no policy is above", number(found.dual_bound))
-        table.add_row("strong duality", "observed" if found.strong_duality else "not observed")
-        table.add_row("Slater's margin", f"{found.slater_margin:.4g}")
+        # The smallest limit says how many digits all figures have, so that none is too few.
+        least = min((abs(c.limit) for c in problem.constraints.values() if c.limit), default=0.0)
+        for name, value in certificate_rows(found.to_json(), objective_label(settings.objective)):
+            table.add_row(name, value if isinstance(value, str) else number(value, digits(least)))
         print_table(table)
         if found.is_time_dependent:
-            console.print("At a finite horizon the optimum may depend on time: an upper bound for stationary policies.")
+            say(TIME_DEPENDENT)
         print_paths(folder.summary_path)
         return 0
 

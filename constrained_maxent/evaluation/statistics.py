@@ -41,6 +41,12 @@ class Estimate:
         return cls(value, value, value)
 
 
+def as_given(value: float) -> str:
+    """A number as it was given: none of its digits is rounded away."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(float(value))
+
+
 def bootstrap_mean(samples: ArrayLike, *, seed: int = 0) -> Estimate:
     """Mean of samples ``(n,)``, at least one, with its 95 % percentile bootstrap interval.
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from joblib import Parallel, delayed
 
 from constrained_maxent.agents.pytorch import threads_for
-from constrained_maxent.atomic import replacing
+from constrained_maxent.atomic import write_text
 from constrained_maxent.errors import InvalidRun, InvalidSetting
 
 R = TypeVar("R")
@@ -68,7 +68,6 @@ def _once(run: Any, measure: Callable[[Any], dict[str, Any]], path: Path) -> dic
         # Runs side by side: a thread pool in each would make them wait for each other.
         with threads_for(0):
             found = {"settings": settings, "measured": measure(run)}
-        with replacing(path) as temporary:
-            temporary.write_text(json.dumps(found))
+        write_text(path, json.dumps(found))
     measured: dict[str, Any] = found["measured"]
     return measured

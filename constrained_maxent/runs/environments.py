@@ -34,7 +34,7 @@ from constrained_maxent.penalties import AdaptiveLagrangian, Quadratic
 from constrained_maxent.problem import Constraint
 from constrained_maxent.runs.coordinates import Coordinates
 from constrained_maxent.runs.imports import import_module, imported
-from constrained_maxent.runs.settings import TrainSettings, json_object
+from constrained_maxent.runs.settings import BARE, TrainSettings, json_object
 from constrained_maxent.runs.states import VectorEnv, given_state, is_counted, over_cells, over_density
 from constrained_maxent.spaces import Environment
 from constrained_maxent.tasks import PRESETS
@@ -47,9 +47,6 @@ from constrained_maxent.wrappers.vector import TrackOccupancy
 
 TRACKING = ("pairing", "episodes_per_batch", "steps_per_batch", "discount", "scale")
 TERMS = ("preset", "beta", "limit", "memory")
-BARE = ("objective", "constraint", "cost", "state", "cells", "periodic")
-"""What only an environment without wrappers of its own is asked."""
-
 _OF_VECTORS = ("staggered_starts", "autoreset_mode", "vectorization_mode", "vector_kwargs", "threads")
 """Arguments that copies do not have."""
 

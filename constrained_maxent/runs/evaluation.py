@@ -24,7 +24,8 @@ from constrained_maxent.runs.recorder import exact_evaluation
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.runs.states import VectorEnv
-from constrained_maxent.runs.training import exact_json, load_agent, load_config
+from constrained_maxent.runs.summary import exact_json
+from constrained_maxent.runs.training import load_agent, load_config
 from constrained_maxent.tracker import find_tracker
 
 EPISODES = 20

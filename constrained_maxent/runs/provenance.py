@@ -11,13 +11,10 @@ from importlib.metadata import version
 from typing import Any
 
 from constrained_maxent.errors import InvalidSetting
-from constrained_maxent.runs.environments import BARE, completed
-from constrained_maxent.runs.settings import TrainSettings
+from constrained_maxent.runs.environments import completed
+from constrained_maxent.runs.settings import PROBLEM, TrainSettings
 from constrained_maxent.spaces import Environment
 from constrained_maxent.tracker import find_tracker
-
-_PROBLEM = ("preset", "limit", "discount", "scale", "env_kwargs", *BARE)
-"""Settings that say what is stepped and what is measured, and not how it was learnt."""
 
 
 def versions(*others: str) -> dict[str, str]:
@@ -29,7 +26,7 @@ def versions(*others: str) -> dict[str, str]:
 def described(settings: TrainSettings) -> dict[str, Any]:
     """What of the settings is another data set's if it differs."""
     content = settings.to_json()
-    return {name: content[name] for name in _PROBLEM if content[name] is not None}
+    return {name: content[name] for name in PROBLEM if content[name] is not None}
 
 
 def metadata(stack: Environment, **rest: Any) -> dict[str, Any]:

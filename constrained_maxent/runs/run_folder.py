@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from constrained_maxent.atomic import remove_leftovers, replacing
+from constrained_maxent.atomic import remove_leftovers, write_text
 from constrained_maxent.errors import InvalidRun
 from constrained_maxent.runs.lock import Lock
 from constrained_maxent.types import FloatArray
@@ -25,6 +25,8 @@ WARNINGS = "warnings.json"
 REPORT = "report.html"
 EVENTS = "events.out.tfevents.*"
 LOCK = "run.lock"
+OWN_AGENT = "pgp"
+"""The agent of a run whose ``config.json`` names none."""
 SWEEP, FAILURES = "sweep.json", "failures"
 """In the folder of a sweep: its file, and the folder of what failed, a file for each run."""
 
@@ -173,7 +175,7 @@ class RunFolder:
 
     def write_json(self, path: Path, content: Mapping[str, Any]) -> None:
         """Write atomically: readers see the old file or the new one."""
-        _replace(path, json.dumps(content, indent=2) + "\n")
+        write_text(path, json.dumps(content, indent=2) + "\n")
 
     def read_metrics(self) -> dict[str, FloatArray]:
         """The columns of ``metrics.csv``; empty entries are NaN. Raises InvalidRun if there are none."""
@@ -205,7 +207,7 @@ class RunFolder:
         metrics = self.read_metrics()
         header, *rows = self._metrics_lines()
         kept = [row for row, number in zip(rows, metrics["iteration"], strict=True) if number <= iteration]
-        _replace(self.metrics_path, "".join([header, *kept]))
+        write_text(self.metrics_path, "".join([header, *kept]))
 
     def _metrics_lines(self) -> list[str]:
         """Lines of ``metrics.csv``, without one at the end that was cut off when the run was killed."""
@@ -214,11 +216,6 @@ class RunFolder:
         except UnicodeDecodeError as error:
             raise InvalidRun(f"{self.metrics_path} is damaged: it is not text.") from error
         return [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
-
-
-def _replace(path: Path, text: str) -> None:
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
 
 
 def default_folder(env_id: str, seed: int) -> Path:

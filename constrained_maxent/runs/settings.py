@@ -15,6 +15,11 @@ from constrained_maxent.tasks.presets import PresetName
 from constrained_maxent.tracker import Pairing
 from constrained_maxent.types import check_count, check_seed, is_number
 
+BARE = ("objective", "constraint", "cost", "state", "cells", "periodic")
+"""What only an environment without wrappers of its own is asked."""
+PROBLEM = ("preset", "limit", "discount", "scale", "env_kwargs", *BARE)
+"""Settings that say what is stepped and what is measured, and not how it is learnt."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainSettings:

@@ -12,8 +12,8 @@ import gymnasium as gym
 
 from constrained_maxent.agents import PGP, IterationReport
 from constrained_maxent.agents.checkpoints import put_back, snapshot
-from constrained_maxent.errors import FolderInUse, InfeasibleProblem, InvalidRun, InvalidSetting
-from constrained_maxent.evaluation import QUICK_VARIABLES, ExactEvaluation, ExactProblem, exact_problem
+from constrained_maxent.errors import FolderInUse, InvalidRun
+from constrained_maxent.evaluation import exact_problem
 from constrained_maxent.evaluation.limits import judge_exactly, judge_last_batch, on_the_way
 from constrained_maxent.runs.environments import completed, lacks_cost, make_environment, with_chosen_state
 from constrained_maxent.runs.interrupts import stop_on_request
@@ -21,11 +21,11 @@ from constrained_maxent.runs.ledger import Ledger
 from constrained_maxent.runs.lock import Lock
 from constrained_maxent.runs.provenance import versions
 from constrained_maxent.runs.recorder import Learner, Recorder, columns, exact_evaluation
-from constrained_maxent.runs.run_folder import RunFolder
+from constrained_maxent.runs.run_folder import OWN_AGENT, RunFolder
 from constrained_maxent.runs.settings import TrainSettings
+from constrained_maxent.runs.summary import add_certificate, summary_of
 from constrained_maxent.runs.warned import KeptWarnings, kept_warnings
 from constrained_maxent.tracker import find_tracker
-from constrained_maxent.types import FloatArray
 
 if TYPE_CHECKING:  # the convex solver takes a second to import
     from constrained_maxent.oracle import Certificate
@@ -184,7 +184,7 @@ def load_config(folder: RunFolder) -> tuple[str, TrainSettings]:
         InvalidRun: they are missing or make no sense; or the run keeps no agent of this package.
     """
     config = folder.read_config()
-    if (agent := config.get("agent", "pgp")) != "pgp":
+    if (agent := config.get("agent", OWN_AGENT)) != OWN_AGENT:
         raise InvalidRun(
             f"{folder.path} is a run of {agent}, whose model this command does not read: adapters.sb3.load takes its "
             f"{folder.model_path.name}; {folder.summary_path.name} and {folder.metrics_path.name} say how it ended."
@@ -289,39 +289,28 @@ def run_held(
     interrupted = agent.iteration < iterations
     tracker, exact = find_tracker(agent.env), exact_evaluation(problem, agent)
     limits = judge_last_batch(tracker) if exact is None else judge_exactly(tracker.problem.constraints, exact)
-    summary = {
-        **config,
-        "status": "interrupted" if interrupted else "finished",
-        "seed": settings.seed,
-        "iterations": agent.iteration,
-        "timesteps": agent.timesteps,
-        "seconds": round(recorder.seconds, 2),
-        "steps_per_second": round((agent.timesteps - steps_before) / seconds, 1),
-        "estimate": recorder.last,
-        "exact": exact_json(exact),
-        "no_exact": no_exact,
-        "uniform_policy": exact_json(problem.evaluate_uniform()) if problem is not None else None,
-        "limits": [asdict(verdict) for verdict in limits],
-        "while_training": {name: asdict(record) for name, record in tracker.violations.items()},
-        "cell_sizes": tracker.problem.cell_sizes,
-        "certificate": None,
-        "no_certificate": None,
-        "warnings": warned.entries,
-        "versions": versions(),
-        "settings": config["settings"],
-    }
+    summary = summary_of(
+        config,
+        interrupted=interrupted,
+        iterations=agent.iteration,
+        timesteps=agent.timesteps,
+        seconds=recorder.seconds,
+        steps_per_second=(agent.timesteps - steps_before) / seconds,
+        estimate=recorder.last,
+        problem=problem,
+        exact=exact,
+        no_exact=no_exact,
+        limits=limits,
+        while_training={name: asdict(record) for name, record in tracker.violations.items()},
+        cell_sizes=tracker.problem.cell_sizes,
+        warnings=warned.entries,
+        versions=versions(),
+    )
     folder.write_json(folder.summary_path, summary)
     if ledger is not None:
         ledger.publish(until=agent.iteration)  # last: of many short episodes it takes minutes
-    # Last: whatever happens to the convex solver, the run has its summary.
-    certificate, no_certificate = (None, None)
-    if problem is not None and agent.is_tabular:
-        certificate, no_certificate = certified(problem, agent.policy_table())
-    if no_exact is not None and agent.is_tabular:
-        no_certificate = f"Nor are there exact values: {no_exact}"
-    summary["certificate"] = None if certificate is None else certificate.to_json()
-    summary["no_certificate"] = no_certificate
-    folder.write_json(folder.summary_path, summary)
+    policy = agent.policy_table() if agent.is_tabular else None
+    certificate, no_certificate = add_certificate(folder, summary, problem, policy)
     limits_in_words = (*map(str, limits), *on_the_way(tracker))
     return Result(
         folder, summary, agent, limits_in_words, certificate, no_certificate, interrupted, without_cost, recorder.first
@@ -340,23 +329,3 @@ def _saved(recorder: Recorder, agent: Learner, folder: RunFolder) -> str:
     if not folder.checkpoint_path.exists():  # of a third party, in a file of its own
         return f"{done}."
     return f"{done}. To go on, once the cause is removed: cmaxent train --resume {folder.path}"
-
-
-def certified(problem: ExactProblem, policy: FloatArray) -> tuple[Certificate | None, str | None]:
-    """The certificate, where the convex program is small and there is one; or why there is none."""
-    if problem.objective is None:
-        return None, None
-    if (size := problem.n_variables) > QUICK_VARIABLES:
-        return None, f"The convex program has {size:,} variables; cmaxent certify solves it, given time and memory."
-    try:
-        return problem.certify(policy), None
-    except (InfeasibleProblem, InvalidSetting) as error:
-        # A limit that nobody can keep, or a functional that is not a convex program's: training works all the same.
-        return None, str(error)
-
-
-def exact_json(exact: ExactEvaluation | None) -> dict[str, Any] | None:
-    """Exact values as plain data."""
-    if exact is None:
-        return None
-    return {"objective": exact.objective, "constraints": dict(exact.constraints), "mass": exact.mass}

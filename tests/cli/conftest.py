@@ -3,7 +3,7 @@
 import pytest
 
 from constrained_maxent import cli
-from constrained_maxent.runs import training
+from constrained_maxent.runs import summary
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +17,7 @@ def _without_certificates(request):
     """A convex program takes a second or two, longer than the training; the tests of certificates solve it."""
     with pytest.MonkeyPatch.context() as patch:
         if not request.module.__name__.endswith(("test_problems", "test_surroundings")):
-            patch.setattr(training, "QUICK_VARIABLES", 0)
+            patch.setattr(summary, "QUICK_VARIABLES", 0)
         yield
 
 

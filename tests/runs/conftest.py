@@ -2,7 +2,7 @@
 
 import pytest
 
-from constrained_maxent.runs import training
+from constrained_maxent.runs import summary
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.runs.training import train
@@ -12,7 +12,7 @@ from constrained_maxent.runs.training import train
 def _without_certificates():
     """A convex program takes a second or two, longer than the training."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "QUICK_VARIABLES", 0)
+        patch.setattr(summary, "QUICK_VARIABLES", 0)
         yield
 
 

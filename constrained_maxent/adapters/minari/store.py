@@ -17,7 +17,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import DependencyNotInstalled
 
 from constrained_maxent.adapters.minari.recording import Episode, nested
-from constrained_maxent.atomic import naming, replacing
+from constrained_maxent.atomic import naming, replacing, write_text
 from constrained_maxent.errors import InvalidDataset, InvalidSetting, UnsupportedSpace
 
 OURS = "constrained_maxent"
@@ -118,8 +118,7 @@ class Store:
         if namespace is not None and namespace not in list_local_namespaces():
             create_namespace(namespace)
         self.parts_folder.mkdir(parents=True, exist_ok=True)
-        with replacing(self._plan) as temporary:
-            temporary.write_text(json.dumps(self._source), encoding="utf-8")
+        write_text(self._plan, json.dumps(self._source))
 
     def clear(self) -> None:
         """Remove the parts."""

@@ -14,7 +14,7 @@ from zipfile import BadZipFile
 import numpy as np
 import polars as pl
 
-from constrained_maxent.atomic import replacing
+from constrained_maxent.atomic import replacing, write_text
 from constrained_maxent.engine import EngineProgress, TabularEngine, TabularResult
 from constrained_maxent.errors import CheckpointMismatch, InvalidRun
 from constrained_maxent.oracle import frank_wolfe
@@ -129,8 +129,7 @@ def run_study(
         "diverged": int((result.diverged >= 0).sum()),
     }
     # Last: its presence says that the study is finished.
-    with replacing(files.about) as path:
-        path.write_text(json.dumps(about, indent=1), encoding="utf-8")
+    write_text(files.about, json.dumps(about, indent=1))
     files.checkpoint.unlink(missing_ok=True)
     return rows
 

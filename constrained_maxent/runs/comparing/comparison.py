@@ -36,7 +36,8 @@ from constrained_maxent.runs.comparing.measured import (
     final_values,
     grid,
 )
-from constrained_maxent.runs.comparing.methods import Run, by_method, read_runs
+from constrained_maxent.runs.comparing.methods import by_method, read_runs
+from constrained_maxent.runs.recorded import Run
 from constrained_maxent.types import FloatArray
 
 _ALIKE = 0.05
@@ -309,10 +310,10 @@ def _uneven(groups: Groups, source: Source, at: At | None) -> list[str]:
     notes = []
     for env_id, methods in groups.items():
         runs = [run for group in methods.values() for run in group]
-        unfinished = [str(run.path) for run in runs if run.summary is None or run.told("status") != "finished"]
+        unfinished = [str(run.path) for run in runs if not run.summary or run.told("status") != "finished"]
         if unfinished:
             notes.append(f"Not finished: {', '.join(unfinished)}.")
-        steps = [run.told("timesteps") for run in runs if run.summary is not None]
+        steps = [run.told("timesteps") for run in runs if run.summary]
         if at is None and max(steps) > (1.0 + _ALIKE) * min(steps):
             notes.append(
                 f"{env_id}: the runs took {min(steps):,} to {max(steps):,} steps. At equal steps they compare with "
@@ -336,7 +337,7 @@ def _uneven(groups: Groups, source: Source, at: At | None) -> list[str]:
 
 
 def _steps_per_batch(run: Run) -> float | None:
-    if run.summary is not None:
+    if run.summary:
         return float(run.told("timesteps") / run.told("iterations"))
     iterations = run.metrics.get("iteration")
     return None if iterations is None else float(run.metrics["timesteps"][-1] / iterations[-1])
@@ -346,7 +347,7 @@ def _shift_by_cells(runs: Sequence[Run]) -> float:
     """Nats by which entropies differ as their cells do, at mass 1: the logarithm of the cells' volumes."""
     volumes: dict[str, list[float]] = {}
     for run in runs:
-        for term, sizes in ((run.summary or {}).get("cell_sizes") or {}).items():
+        for term, sizes in (run.summary.get("cell_sizes") or {}).items():
             volumes.setdefault(term, []).append(float(np.log(sizes).sum()))
     return max((float(np.ptp(of_term)) for of_term in volumes.values()), default=0.0)
 

@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from constrained_maxent.atomic import replacing
+from constrained_maxent.atomic import replacing, write_text
 from constrained_maxent.evaluation.statistics import Estimate
 from constrained_maxent.runs.comparing.comparison import Comparison, LearningCurve, Row
 
@@ -139,8 +139,7 @@ def _write_csv(path: Path, records: Iterable[dict[str, Any]]) -> Path:
 
 
 def _write(path: Path, text: str) -> Path:
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_text(path, text)
     return path
 
 

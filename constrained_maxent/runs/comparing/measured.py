@@ -11,7 +11,7 @@ import numpy as np
 
 from constrained_maxent.errors import InvalidRun
 from constrained_maxent.evaluation.rollouts import constraint_figure
-from constrained_maxent.runs.comparing.methods import Run
+from constrained_maxent.runs.recorded import Run
 from constrained_maxent.runs.run_folder import estimates
 from constrained_maxent.types import FloatArray
 
@@ -52,7 +52,7 @@ def final_values(runs: Sequence[Run]) -> tuple[Source, list[Values], list[str]]:
             no source that all have; a value that is NaN or infinite.
     """
     for run in runs:
-        if run.summary is None:
+        if not run.summary:
             raise InvalidRun(
                 f"{run.path} has no summary.json: it was killed, or is under way. Finish it (cmaxent train --resume "
                 f"{run.path}), leave it out, or compare as far as all runs have come: --at steps."
@@ -87,7 +87,7 @@ def final_values(runs: Sequence[Run]) -> tuple[Source, list[Values], list[str]]:
 def best_values(run: Run) -> tuple[str, Values]:
     """Of one run by itself, the best that is known of its last policy, and what that is: "exact", for example."""
     for name, (_, read) in zip(("exact", "fresh episodes", "last batch"), _FINAL, strict=True):
-        if run.summary is not None and (values := read(run)):
+        if run.summary and (values := read(run)):
             return name, values
     return "", {}
 
@@ -126,7 +126,7 @@ def _episodes(run: Run) -> Values:
 
 
 def _last_batch(run: Run) -> Values:
-    estimate = (run.summary or {}).get("estimate") or {}
+    estimate = run.summary.get("estimate") or {}
     return _named(estimate.get("objective_fresh"), estimate.get("constraints_fresh") or {}, estimate.get("mass_fresh"))
 
 
@@ -167,7 +167,7 @@ def curves(runs: Sequence[Run], over: At) -> tuple[Source, list[Series]]:
             raise InvalidRun(f"{run.folder.metrics_path} has no rows yet.")
     for source, columns in _COLUMNS:
         # What fresh episodes or the end of the training have contradicted is in the columns still.
-        if source.words == _EXACT_CURVES and any(run.summary is not None and not _exact(run) for run in runs):
+        if source.words == _EXACT_CURVES and any(run.summary and not _exact(run) for run in runs):
             continue
         series = [_series(run, axis, columns(run.metrics)) for run in runs]
         if all(set(known) - {ENTROPY, COVERAGE} for known in series):

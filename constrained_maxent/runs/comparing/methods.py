@@ -6,76 +6,13 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from constrained_maxent.errors import InvalidRun
+from constrained_maxent.runs.recorded import Run, read_run
 from constrained_maxent.runs.run_folder import FAILURES, SWEEP, RunFolder
-from constrained_maxent.tasks.presets import PRESETS
-from constrained_maxent.types import FloatArray
-
-PGP = "PGP"
-"""What the agent of a run is called whose config.json names none."""
-_WRITTEN = ("record", "log_every", "evaluate_every", "checkpoint_every", "checkpoint_minutes")
-"""Settings that say what is written down, and change nothing of what is learnt."""
-_PROBLEM = ("limit", "discount", "scale", "env_kwargs", "objective", "constraint", "cost", "state", "cells", "periodic")
-"""Settings that say what is stepped and what is measured, in presets alike."""
-
-
-@dataclass(frozen=True, eq=False)
-class Run:
-    """A run folder, read.
-
-    Attributes:
-        folder: where it is.
-        env_id, agent, seed: what was trained, by whom.
-        settings: the others, by name; those of the agent beside those of the run. Objects in JSON are parsed.
-        summary: its summary.json; ``None`` while it is not finished, or after it was killed.
-        evaluation: its evaluation.json, if there is one.
-    """
-
-    folder: RunFolder
-    env_id: str
-    agent: str
-    seed: int
-    settings: Mapping[str, Any]
-    summary: Mapping[str, Any] | None
-    evaluation: Mapping[str, Any] | None
-
-    @property
-    def path(self) -> Path:
-        """Of its folder."""
-        return self.folder.path
-
-    @cached_property
-    def metrics(self) -> dict[str, FloatArray]:
-        """The columns of its metrics.csv. Raises InvalidRun if there are none."""
-        return self.folder.read_metrics()
-
-    def told(self, name: str) -> Any:
-        """What its summary says under that name. Raises InvalidRun if it says nothing."""
-        if self.summary is None or name not in self.summary:
-            raise InvalidRun(f"{self.folder.summary_path} is missing or has no {name}.")
-        return self.summary[name]
-
-    @property
-    def limits(self) -> dict[str, float]:
-        """By constraint, as far as its summary tells."""
-        return {str(verdict["name"]): float(verdict["limit"]) for verdict in (self.summary or {}).get("limits", ())}
-
-    @cached_property
-    def problem(self) -> dict[str, Any]:
-        """The settings that say what is stepped and measured; those of its preset where they are left out."""
-        known = {name: self.settings.get(name) for name in _PROBLEM}
-        presets = PRESETS.get(self.env_id.rpartition(":")[2], {})
-        preset = presets.get(self.settings.get("preset") or "default")
-        for name in ("limit", "discount", "scale"):
-            if known[name] is None and preset is not None:
-                known[name] = getattr(preset, name)
-        return {**known, "limits": self.limits} if self.limits else known
 
 
 def read_runs(paths: Sequence[str | os.PathLike[str]]) -> tuple[list[Run], list[str]]:
@@ -107,7 +44,7 @@ def read_runs(paths: Sequence[str | os.PathLike[str]]) -> tuple[list[Run], list[
                 raise InvalidRun(f"The sweep {path} holds no run yet.")
         for folder in folders:
             if (place := folder.resolve()) not in found:
-                found[place] = _read(RunFolder(folder))
+                found[place] = read_run(RunFolder(folder))
     if not found:
         raise InvalidRun("Nothing to compare: name run folders, or the folder of a sweep.")
     return list(found.values()), notes
@@ -118,37 +55,6 @@ def _planned(file: Path) -> set[str]:
     with suppress(OSError, ValueError, AttributeError, TypeError):
         return set(json.loads(file.read_text(encoding="utf-8")).get("runs", ()))
     return set()
-
-
-def _read(folder: RunFolder) -> Run:
-    config = folder.read_config()
-    env_id, settings, agent = config["env_id"], config["settings"], str(config.get("agent", PGP))
-    if not isinstance(seed := settings.get("seed"), int):
-        raise InvalidRun(f"{folder.config_path} must have a whole number as seed in its settings.")
-    others = _flat({name: value for name, value in settings.items() if name not in ("seed", *_WRITTEN)})
-    summary = folder.read_summary() if folder.summary_path.exists() else None
-    evaluation = folder.read_evaluation() if folder.evaluation_path.exists() else None
-    if evaluation is not None and not isinstance(evaluation.get("rollouts"), dict):
-        raise InvalidRun(f"{folder.evaluation_path} is damaged: evaluate anew, cmaxent evaluate {folder.path}.")
-    if config.get("compiled", False):
-        agent += ", compiled"  # of other random numbers
-    return Run(folder, env_id, agent, seed, others, summary, evaluation)
-
-
-def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings inside settings beside the others, by their own names; objects of the command line as such."""
-    flat: dict[str, Any] = {}
-    for name, value in settings.items():
-        if isinstance(value, str) and value.startswith("{"):
-            with suppress(ValueError):
-                value = json.loads(value)
-            flat[name] = value
-        elif isinstance(value, dict):
-            inner = _flat(value)
-            flat |= {f"{name}.{key}" if key in flat or key in settings else key: entry for key, entry in inner.items()}
-        else:
-            flat[name] = value
-    return flat
 
 
 def by_method(runs: Iterable[Run]) -> tuple[dict[str, dict[str, list[Run]]], list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from constrained_maxent.atomic import check_writable, replacing
+from constrained_maxent.atomic import check_writable, write_text
 from constrained_maxent.errors import InvalidRun, InvalidSetting
 from constrained_maxent.reporting.page import render
 from constrained_maxent.runs.report.run import run_page
@@ -41,6 +41,5 @@ def write_report(source: str | os.PathLike[str], path: str | os.PathLike[str] | 
         raise InvalidSetting(f"{target} must end in .html: no other kind of report is written.")
     check_writable(target)  # films take a while
     page = sweep_page(folder) if is_sweep else run_page(RunFolder(folder))
-    with replacing(target) as temporary:
-        temporary.write_text(render(page), encoding="utf-8")
+    write_text(target, render(page))
     return target

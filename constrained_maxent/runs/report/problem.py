@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from constrained_maxent.agents import PGP
+from constrained_maxent.evaluation.statistics import as_given
 from constrained_maxent.occupancy import Scale
 from constrained_maxent.reporting.page import Block, Facts, Formulas, Words
 from constrained_maxent.runs.pictures import unit_of
@@ -24,12 +25,6 @@ _PAIRINGS: dict[Pairing, str] = {
 }
 
 
-def exactly(value: float) -> str:
-    """A number as it was given."""
-    short = f"{value:g}"
-    return short if float(short) == value else repr(float(value))
-
-
 def problem_blocks(env: Environment, agent: PGP | None) -> list[Block]:
     """The problem of a stack; prices are those of the agent's checkpoint, if there is one, else the first ones."""
     tracker = find_tracker(env)
@@ -42,7 +37,7 @@ def problem_blocks(env: Environment, agent: PGP | None) -> list[Block]:
         functional = constraint.functional
         unit = unit_of(functional, scale)
         meaning = name if unit is None else f"{name} [{unit}]"
-        line = f"{functional.formula} ≤ {exactly(functional.limit)}"
+        line = f"{functional.formula} ≤ {as_given(functional.limit)}"
         lines.append(("subject to" if lines and lines[-1][0] == "maximize" else "and", line, meaning))
     if problem.constraints:
         total = "ℒ(R)" if len(problem.constraints) == 1 else "Σ ℒ(R)"
@@ -67,7 +62,7 @@ def _occupancy(tracker: Tracker) -> str:
         f"a density of actions and of {of}" if shape is None else f"a table of {shape[0]} states × {shape[1]} actions"
     )
     end = "without a time limit" if weighting.horizon is None else f"horizon {weighting.horizon} steps"
-    words = f"occupancy measure, {what}; γ = {exactly(weighting.discount)}, {end}, scale {weighting.scale}"
+    words = f"occupancy measure, {what}; γ = {as_given(weighting.discount)}, {end}, scale {weighting.scale}"
     return f"{words} ({_SCALES[weighting.scale]})"
 
 

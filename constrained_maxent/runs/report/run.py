@@ -29,9 +29,22 @@ from constrained_maxent.runs.environments import make_environment
 from constrained_maxent.runs.evaluation import evaluate
 from constrained_maxent.runs.pictures import run_figures
 from constrained_maxent.runs.provenance import differing, versions
+from constrained_maxent.runs.recorded import read_run
+from constrained_maxent.runs.report.blocks import (
+    certificate_blocks,
+    commands,
+    figure,
+    how_it_ended,
+    in_words,
+    known_warnings,
+    limit_blocks,
+    parts,
+    settings_of,
+    tried,
+    warning_blocks,
+)
 from constrained_maxent.runs.report.looks import picture, take_film
 from constrained_maxent.runs.report.problem import learner_facts, problem_blocks
-from constrained_maxent.runs.report.recorded import Recorded, figure, in_words, limits_table, parts, tried
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.training import load_agent
 from constrained_maxent.runs.warned import KeptWarnings, kept_warnings
@@ -41,16 +54,18 @@ from constrained_maxent.tracker import find_tracker
 def run_page(folder: RunFolder) -> Page:
     """The page of a run; raises ``InvalidRun`` where the folder is none, or its files are damaged."""
     with kept_warnings() as warned:
-        return _Run(folder).page(warned)
+        return _RunPage(folder).page(warned)
 
 
-class _Run(Recorded):
+class _RunPage:
     """What is known of a run, section by section."""
 
     def __init__(self, folder: RunFolder) -> None:
-        super().__init__(folder)
-        if self.is_ours and self.settings.found is None:
+        self.run, self.folder = read_run(folder), folder
+        self.settings = settings_of(self.run)
+        if self.run.is_ours and self.settings.found is None:
             raise InvalidRun(self.settings.reason)
+        self.has_checkpoint = folder.checkpoint_path.exists()
         self.described = tried(self._describe)
         self.evaluates_now = self.has_checkpoint and self._lacks_evaluation()
         self.evaluation = tried(self._evaluation)
@@ -90,7 +105,7 @@ class _Run(Recorded):
         # What was warned as the page was made is known last.
         sections.insert(3, Section("Warnings", self._warnings(warned)))
         return Page(
-            title=self.env_id,
+            title=self.run.env_id,
             subtitle=self._subtitle(),
             head=[Keys(keys)] if (keys := self._keys()) else [],
             sections=sections,
@@ -98,22 +113,22 @@ class _Run(Recorded):
         )
 
     def _subtitle(self) -> str:
-        words = [self.agent, *([] if self.seed is None else [f"seed {self.seed}"])]
+        words = [self.run.agent, f"seed {self.run.seed}"]
         for name, unit in (("iterations", "iterations"), ("timesteps", "steps")):
-            if name in self.summary:
-                words.append(f"{self.summary[name]:,} {unit}")
-        return ", ".join([*words, self.how_it_ended()])
+            if name in self.run.summary:
+                words.append(f"{self.run.summary[name]:,} {unit}")
+        return ", ".join([*words, how_it_ended(self.run)])
 
     # How it ended.
 
     def limits(self) -> tuple[LimitVerdict, ...]:
         """Whether limits are kept, by the best that is known: exact values, fresh episodes, the last batch."""
-        content = (self.evaluation.found or self.summary).get("limits") or ()
+        content = (self.evaluation.found or self.run.summary).get("limits") or ()
         return tuple(map(LimitVerdict.from_json, content))
 
     def _keys(self) -> list[Key]:
         keys = []
-        exact, rollouts = (self.evaluation.found or self.summary).get("exact"), self.rollouts
+        exact, rollouts = (self.evaluation.found or self.run.summary).get("exact"), self.rollouts
         label = "objective" if rollouts is None else rollouts.label
         uniform = self._uniform()
         beside = "" if uniform is None else f"uniform actions: {figure(uniform)}"
@@ -122,18 +137,18 @@ class _Run(Recorded):
         elif rollouts is not None and rollouts.objective is not None:
             found = rollouts.objective
             keys.append(Key(label, figure(found.mean), beside))
-        elif (estimate := self.summary.get("estimate")) and estimate.get("objective_fresh") is not None:
+        elif (estimate := self.run.summary.get("estimate")) and estimate.get("objective_fresh") is not None:
             keys.append(Key(f"{label}, last batch", figure(estimate["objective_fresh"]), beside))
         for verdict in self.limits():
             source = "exactly" if verdict.n_episodes is None else f"in {verdict.n_episodes} episodes"
             note = f"value − limit {figure(verdict.violation.mean)} {source}"
             keys.append(Key(f"{verdict.name}, limit {verdict.limit:g}", verdict.status, note, verdict.status))
-        if certificate := self.summary.get("certificate"):
+        if certificate := self.run.summary.get("certificate"):
             keys.append(Key("below the optimum by", figure(certificate["gap"]), f"of {figure(certificate['optimum'])}"))
         return keys
 
     def _uniform(self) -> float | None:
-        exact = self.summary.get("uniform_policy")
+        exact = self.run.summary.get("uniform_policy")
         if exact is not None:
             return None if exact["objective"] is None else float(exact["objective"])
         if self.evaluation.found is None:
@@ -142,14 +157,10 @@ class _Run(Recorded):
         return None if objective is None else float(objective["mean"])
 
     def _ended(self) -> list[Block]:
-        blocks: list[Block] = []
-        if verdicts := self.limits():
-            blocks += [Heading("Constraints"), limits_table(verdicts)]
-            blocks += [Words(verdict.remedy) for verdict in verdicts if verdict.remedy]
-        blocks.append(Heading("Evaluation"))
+        blocks = [*limit_blocks(self.limits()), Heading("Evaluation")]
         blocks += [self._table()] if self.rollouts is not None else self._last_batch()
         blocks += [Words(note, quiet=True) for note in self._notes()]
-        return [*blocks, Heading("Certificate"), *self.certificate(), Heading("Training"), *self._curves()]
+        return [*blocks, Heading("Certificate"), *certificate_blocks(self.run), Heading("Training"), *self._curves()]
 
     def _table(self) -> Table:
         """Fresh episodes of the policy and of uniform actions, with exact values where they are known."""
@@ -176,7 +187,7 @@ class _Run(Recorded):
     def _last_batch(self) -> list[Block]:
         why = self.evaluation.reason if self.has_checkpoint else self._without_policy("it was not evaluated")
         blocks: list[Block] = [Words(why)]
-        estimate = self.summary.get("estimate")
+        estimate = self.run.summary.get("estimate")
         if estimate:
             rows = [["objective", figure(estimate.get("objective_fresh"))]]
             constraints = estimate.get("constraints_fresh") or {}
@@ -186,8 +197,8 @@ class _Run(Recorded):
         return blocks
 
     def _without_policy(self, consequence: str) -> str:
-        if not self.is_ours:
-            return f"Of {self.agent} the run folder holds no policy that reports read: {consequence}."
+        if not self.run.is_ours:
+            return f"Of {self.run.agent} the run folder holds no policy that reports read: {consequence}."
         return (
             f"There is no checkpoint, as the run ended before its first one: {consequence}. "
             f"cmaxent train --resume needs one, too: train anew."
@@ -195,7 +206,7 @@ class _Run(Recorded):
 
     def _notes(self) -> list[str]:
         notes = []
-        found = self.evaluation.found or self.summary
+        found = self.evaluation.found or self.run.summary
         if found.get("no_exact"):
             notes.append(f"No exact values. {found['no_exact']}")
         rollouts = self.rollouts
@@ -219,7 +230,7 @@ class _Run(Recorded):
         settings = self.settings.found
         if settings is None:
             raise InvalidRun(self.settings.reason)
-        with closing(make_environment(self.env_id, settings)) as env:
+        with closing(make_environment(self.run.env_id, settings)) as env:
             if not self.has_checkpoint:
                 return _Described(problem_blocks(env, None))
             agent, tracker = load_agent(self.folder, env), find_tracker(env)
@@ -253,39 +264,39 @@ class _Run(Recorded):
     # Warnings, settings, versions, command.
 
     def _warnings(self, warned: KeptWarnings) -> list[Block]:
-        known = {(entry["category"], entry["message"]) for entry in self.kept_warnings() or ()}
+        known = {(entry["category"], entry["message"]) for entry in known_warnings(self.run) or ()}
         new = [entry for entry in warned.entries if (entry["category"], entry["message"]) not in known]
         if not new:
-            return self.warning_blocks()
+            return warning_blocks(self.run)
         notes = Notes([(entry["category"], "", entry["message"]) for entry in new])
-        return [*self.warning_blocks(), Words("Given while this report was made:"), notes]
+        return [*warning_blocks(self.run), Words("Given while this report was made:"), notes]
 
     def _settings(self) -> list[Block]:
         blocks: list[Block] = []
         if (settings := self.settings.found) is not None:
-            given = dict(differing(self.env_id, settings))
+            given = dict(differing(self.run.env_id, settings))
             blocks.append(
                 Facts(as_words(given)) if given else Words("All settings are the usual ones of this environment.")
             )
         if self.described.found is not None and self.described.found.learner:
             blocks.append(Folded("What the agent ran with", [Facts(as_words(self.described.found.learner))]))
-        everything = dict(self.config["settings"])
+        everything = dict(self.run.config["settings"])
         agent = everything.pop("agent", {})
         everything |= agent if isinstance(agent, dict) else {"agent": agent}
         everything = {name: value for name, value in everything.items() if value is not None}
         blocks.append(Folded("All settings that config.json has", [Facts(as_words(everything))]))
-        if trained_with := self.summary.get("versions"):
+        if trained_with := self.run.summary.get("versions"):
             blocks.append(Table(["", "version"], [[*item] for item in trained_with.items()], "Trained with"))
         return blocks
 
     def _repeat(self) -> list[Block]:
-        commands = self.commands(None if self.described.found is None else self.described.found.planned)
-        if not commands:
-            return [Words(f"The command that trained {self.agent} is not known: a sweep, or a program of its own.")]
+        to_type = commands(self.run, None if self.described.found is None else self.described.found.planned)
+        if not to_type:
+            return [Words(f"The command that trained {self.run.agent} is not known: a sweep, or a program of its own.")]
         words = "The same settings; on the same machine with the same versions, the same numbers."
-        if len(commands) > 1:
+        if len(to_type) > 1:
             words += " The schedules ended where the first command ends, and the run went on."
-        return [Commands(commands), Words(words, quiet=True)]
+        return [Commands(to_type), Words(words, quiet=True)]
 
 
 @dataclass(frozen=True)

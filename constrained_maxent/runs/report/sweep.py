@@ -31,10 +31,20 @@ from constrained_maxent.reporting.page import (
 from constrained_maxent.runs.comparing.comparison import compare
 from constrained_maxent.runs.comparing.files import lines_of, tables
 from constrained_maxent.runs.comparing.measured import OBJECTIVE, best_values
-from constrained_maxent.runs.comparing.methods import Run, named, read_runs
+from constrained_maxent.runs.comparing.methods import named, read_runs
 from constrained_maxent.runs.provenance import versions
-from constrained_maxent.runs.report.recorded import Recorded, figure, in_words, limits_table, tried
-from constrained_maxent.runs.run_folder import FAILURES, RunFolder, estimates
+from constrained_maxent.runs.recorded import Run
+from constrained_maxent.runs.report.blocks import (
+    certificate_blocks,
+    commands,
+    figure,
+    how_it_ended,
+    in_words,
+    limit_blocks,
+    tried,
+    warning_blocks,
+)
+from constrained_maxent.runs.run_folder import FAILURES, estimates
 
 
 def sweep_page(folder: Path) -> Page:
@@ -50,17 +60,16 @@ def sweep_page(folder: Path) -> Page:
     failures = sorted((folder / FAILURES).glob("*.json"))
     if not paths and not failures:
         raise InvalidRun(f"{folder} holds no run yet: its runs are the folders in it that have a config.json.")
-    runs = [Recorded(RunFolder(path)) for path in paths]
-    compared = _by_method(folder, runs)
-    methods = {label: [run for run, _ in group] for label, group in compared.items()}
+    runs = read_runs([folder])[0] if paths else []
+    methods = _by_method(runs)
     ended = [run for run in runs if run.summary]
-    kept = [run for run in ended if run.limits() and all(verdict.status == "kept" for verdict in run.limits())]
-    limited = [run for run in ended if run.limits()]
+    limited = [run for run in ended if run.verdicts]
+    kept = [run for run in limited if all(verdict.status == "kept" for verdict in run.verdicts)]
     keys = [Key("methods", str(len(methods))), Key("runs", str(len(runs)), f"{len(ended)} ended")]
     keys += [Key("all limits kept", f"{len(kept)} of {len(limited)} runs")] if limited else []
     keys += [Key("failed", str(len(failures)), status="broken" if failures else "")]
     sections = [Section("Methods", _methods(folder, methods))] if runs else []
-    sections += [Section("Runs", [_runs(compared)]), Section("Curves", _curves(methods))] if runs else []
+    sections += [Section("Runs", [_runs(methods)]), Section("Curves", _curves(methods))] if runs else []
     sections += [Section("Failures", [_failure(path) for path in failures])] if failures else []
     sections += [Section("Run by run", [_details(run) for of in methods.values() for run in of])] if runs else []
     environments = ", ".join(dict.fromkeys(run.env_id for run in runs))
@@ -73,14 +82,11 @@ def sweep_page(folder: Path) -> Page:
     )
 
 
-def _by_method(folder: Path, runs: Sequence[Recorded]) -> dict[str, list[tuple[Recorded, Run]]]:
-    """Runs by method, called as comparisons call them, and as these read them."""
-    if not runs:
-        return {}
-    of = {run.folder.path.resolve(): run for run in runs}
-    groups, _ = named(read_runs([folder])[0])
+def _by_method(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Runs by method, called as comparisons call them."""
+    groups, _ = named(runs)
     return {
-        f"{env_id}, {label}" if len(groups) > 1 else label: [(of[run.path.resolve()], run) for run in group]
+        f"{env_id}, {label}" if len(groups) > 1 else label: group
         for env_id, methods in groups.items()
         for label, group in methods.items()
     }
@@ -106,35 +112,35 @@ def _methods(folder: Path, methods: Mapping[str, object]) -> list[Block]:
     return [*blocks, *map(Words, (*words, *found.notes))]
 
 
-def _runs(methods: Mapping[str, Sequence[tuple[Recorded, Run]]]) -> Table:
-    found = [(name, run, *best_values(measured)) for name, group in methods.items() for run, measured in group]
+def _runs(methods: Mapping[str, Sequence[Run]]) -> Table:
+    found = [(name, run, *best_values(run)) for name, group in methods.items() for run in group]
     every = dict.fromkeys(column for _, _, _, values in found for column in values)
     columns = [name for name in every if name == OBJECTIVE or name.endswith(constraint_figure(""))]
     rows, statuses = [], []
     for name, run, source, values in found:
         cells = [figure(values.get(column)) for column in columns]
-        rows.append([name, str(run.seed), run.folder.path.name, *cells, source, _kept(run) or run.how_it_ended()])
+        rows.append([name, str(run.seed), run.path.name, *cells, source, _kept(run) or how_it_ended(run)])
         statuses.append(_status(run))
     headings = ["method", "seed", "folder", *map(in_words, columns), "known from", "limits"]
     return Table(headings, rows, left=(2, len(headings) - 2, len(headings) - 1), statuses=statuses)
 
 
-def _status(run: Recorded) -> Status:
-    found = {verdict.status for verdict in run.limits()}
+def _status(run: Run) -> Status:
+    found = {verdict.status for verdict in run.verdicts}
     for status in ("broken", "undecided", "kept"):
         if status in found:
             return status
     return ""
 
 
-def _kept(run: Recorded) -> str:
-    verdicts = run.limits()
+def _kept(run: Run) -> str:
+    verdicts = run.verdicts
     if len(verdicts) == 1:
         return verdicts[0].status
     return ", ".join(f"{verdict.name} {verdict.status}" for verdict in verdicts)
 
 
-def _curves(methods: Mapping[str, Sequence[Recorded]]) -> list[Block]:
+def _curves(methods: Mapping[str, Sequence[Run]]) -> list[Block]:
     """A picture for each environment: a panel of the objective and one of each constraint, a line for each run."""
     blocks: list[Block] = []
     for env_id in dict.fromkeys(run.env_id for of in methods.values() for run in of):
@@ -188,14 +194,10 @@ def _failure(path: Path) -> Block:
     return Folded(f"{path.stem}: {reason}", [Output(traceback or "No traceback was kept.")])
 
 
-def _details(run: Recorded) -> Block:
-    blocks: list[Block] = []
-    if verdicts := run.limits():
-        blocks += [Heading("Constraints"), limits_table(verdicts)]
-        blocks += [Words(verdict.remedy) for verdict in verdicts if verdict.remedy]
-    blocks += [Heading("Certificate"), *run.certificate()] if run.summary else []
-    blocks += [Heading("Warnings"), *run.warning_blocks()]
-    if commands := run.commands():
-        blocks += [Heading("To repeat it"), Commands(commands)]
-    seed = "" if run.seed is None else f", seed {run.seed}"
-    return Folded(f"{run.folder.path.name}: {run.env_id}, {run.agent}{seed}, {run.how_it_ended()}", blocks)
+def _details(run: Run) -> Block:
+    blocks = limit_blocks(run.verdicts)
+    blocks += [Heading("Certificate"), *certificate_blocks(run)] if run.summary else []
+    blocks += [Heading("Warnings"), *warning_blocks(run)]
+    if to_repeat := commands(run):
+        blocks += [Heading("To repeat it"), Commands(to_repeat)]
+    return Folded(f"{run.path.name}: {run.env_id}, {run.agent}, seed {run.seed}, {how_it_ended(run)}", blocks)

@@ -12,11 +12,10 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict
 from typing import Any
 
 from constrained_maxent.agents.settings import Hyperparameters, PGPSettings, complete, is_table
-from constrained_maxent.atomic import replacing
+from constrained_maxent.atomic import write_text
 from constrained_maxent.engine import RunSettings, TabularEngine, TabularResult
 from constrained_maxent.errors import InvalidSetting, NonFiniteValue
 from constrained_maxent.evaluation import ExactProblem, exact_problem
@@ -31,7 +30,8 @@ from constrained_maxent.runs.recorder import is_due
 from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.runs.states import VectorEnv
-from constrained_maxent.runs.training import certified, exact_json
+from constrained_maxent.runs.summary import add_certificate, summary_of
+from constrained_maxent.runs.warned import KeptWarnings, kept_warnings
 from constrained_maxent.schedules import Geometric
 from constrained_maxent.tracker import Tracker, find_tracker
 
@@ -130,6 +130,13 @@ def run_compiled_held(config: Mapping[str, Any], settings: TrainSettings, folder
         InvalidSetting: the engine has no counterpart of a setting.
         NonFiniteValue: the run diverged.
     """
+    with kept_warnings() as warned:
+        _run(config, settings, folder, lock, warned)
+
+
+def _run(
+    config: Mapping[str, Any], settings: TrainSettings, folder: RunFolder, lock: Lock, warned: KeptWarnings
+) -> None:
     folder.create(overwrite=True)
     with closing(make_environment(config["env_id"], settings)) as env:
         tracker, problem = find_tracker(env), _problem_of(config["env_id"], env)
@@ -158,33 +165,25 @@ def run_compiled_held(config: Mapping[str, Any], settings: TrainSettings, folder
     rows = [*_rows(result, settings, exact)]
     _write_table(folder, rows)
     policy, steps = result.policies[0], int(result.transitions[0])
-    limits = judge_exactly(tracker.problem.constraints, found)
-    summary = {
-        **config,
-        "status": "finished",
-        "seed": settings.seed,
-        "iterations": iterations,
-        "timesteps": steps,
-        "seconds": round(seconds, 2),
-        "steps_per_second": round(steps / seconds, 1),
-        "estimate": {
+    summary = summary_of(
+        config,
+        interrupted=False,
+        iterations=iterations,
+        timesteps=steps,
+        seconds=seconds,
+        steps_per_second=steps / seconds,
+        estimate={
             "objective": rows[-1]["objective"],
             "constraints": {name: float(values[0, -1]) for name, values in result.constraints.items()},
         },
-        "exact": exact_json(found),
-        "no_exact": None,
-        "uniform_policy": exact_json(problem.evaluate_uniform()),
-        "limits": [asdict(verdict) for verdict in limits],
-        "while_training": {},
-        "cell_sizes": {},
-        "certificate": None,
-        "versions": versions("numba"),
-        "settings": config["settings"],
-    }
-    folder.write_json(folder.summary_path, summary)
-    certificate, _ = certified(problem, policy)
-    if certificate is not None:
-        folder.write_json(folder.summary_path, {**summary, "certificate": certificate.to_json()})
+        problem=problem,
+        exact=found,
+        no_exact=None,
+        limits=judge_exactly(tracker.problem.constraints, found),
+        warnings=warned.entries,
+        versions=versions("numba"),
+    )
+    add_certificate(folder, summary, problem, policy)
 
 
 def _rows(
@@ -215,8 +214,7 @@ def _write_table(folder: RunFolder, rows: list[dict[str, float | int | None]]) -
     table = csv.DictWriter(written, names, lineterminator="\n")
     table.writeheader()
     table.writerows(rows)
-    with replacing(folder.metrics_path) as temporary:
-        temporary.write_text(written.getvalue(), encoding="utf-8")
+    write_text(folder.metrics_path, written.getvalue())
     events = SummaryWriter(str(folder.path))
     for row in rows:
         for name, value in row.items():

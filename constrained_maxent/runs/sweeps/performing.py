@@ -12,8 +12,8 @@ from typing import Literal
 
 from constrained_maxent.errors import FolderInUse, InvalidRun
 from constrained_maxent.runs.lock import Lock
-from constrained_maxent.runs.run_folder import SWEEP, RunFolder
-from constrained_maxent.runs.sweeps.plan import PGP, PlannedRun
+from constrained_maxent.runs.run_folder import OWN_AGENT, SWEEP, RunFolder
+from constrained_maxent.runs.sweeps.plan import PlannedRun
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def _interrupted(run: PlannedRun, sweep: Path) -> bool:
 
             run_compiled_held(run.config(), run.settings, folder, lock)
             return False
-        if run.agent != PGP:
+        if run.agent != OWN_AGENT:
             from constrained_maxent.runs.sweeps.third_party import train_third_party_held
 
             return train_third_party_held(run.config(), run.settings, run.arguments, folder, lock)

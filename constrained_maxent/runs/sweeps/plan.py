@@ -19,11 +19,10 @@ from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 from constrained_maxent.agents.settings import PGPSettings
 from constrained_maxent.errors import ConstrainedMaxentError, InvalidRun, InvalidSetting
 from constrained_maxent.runs.environments import completed
-from constrained_maxent.runs.run_folder import RunFolder, file_name
+from constrained_maxent.runs.run_folder import OWN_AGENT, RunFolder, file_name
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.types import check_count, check_seed, is_number
 
-PGP = "pgp"
 _KEYS = ("environment", "agent", "seeds", "settings", "grid", "list")
 _AXES = ("environment", "agent")
 """Keys that say what is run, and may stand among the settings that vary as well."""
@@ -53,7 +52,7 @@ class PlannedRun:
     name: str
     env_id: str
     settings: TrainSettings
-    agent: str = PGP
+    agent: str = OWN_AGENT
     arguments: Mapping[str, Any] = field(default_factory=dict)
     compiled: bool = False
 
@@ -64,7 +63,7 @@ class PlannedRun:
     def config(self) -> dict[str, Any]:
         """The content of its ``config.json``."""
         content = self.settings.to_json()
-        if self.agent == PGP:
+        if self.agent == OWN_AGENT:
             return {"env_id": self.env_id, **({"compiled": True} if self.compiled else {}), "settings": content}
         return {"env_id": self.env_id, "agent": self.agent, "settings": content | {"agent": dict(self.arguments)}}
 
@@ -189,20 +188,20 @@ class SweepPlan:
 
 def _run(given: Mapping[str, Any], *, compiled: bool) -> PlannedRun:
     """The run of these keys and settings, without a name. Raises InvalidSetting, with a line for each fault."""
-    env_id, agent = given.get("environment"), given.get("agent", PGP)
+    env_id, agent = given.get("environment"), given.get("agent", OWN_AGENT)
     if not isinstance(env_id, str) or not env_id:
         raise InvalidSetting('environment must be a registered id, such as "FrozenLake-PGP-v0", or a list of them')
     if not isinstance(agent, str):
         raise InvalidSetting(f'agent = {agent!r} must be a name, such as "pgp" or "sb3.PPO", or a list of them')
     settings = {name: _plain(name, value) for name, value in given.items() if name not in _AXES}
-    own = _OF_PGP if agent == PGP else _arguments_of(agent)
+    own = _OF_PGP if agent == OWN_AGENT else _arguments_of(agent)
     wrong = [_unknown(name, (*_OF_RUNS, *own), agent) for name in settings if name not in (*_OF_RUNS, *own)]
     wrong += [line for name, value in settings.items() if (line := _no_choice(name, value)) is not None]
     if wrong:
         raise InvalidSetting("\n".join(wrong))
     of_runs = {name: value for name, value in settings.items() if name in _OF_RUNS}
     of_agent = {name: value for name, value in settings.items() if name not in _OF_RUNS}
-    if agent != PGP:
+    if agent != OWN_AGENT:
         from constrained_maxent.runs.sweeps.third_party import checked
 
         if compiled:

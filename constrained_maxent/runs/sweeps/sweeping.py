@@ -13,7 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
-from constrained_maxent.atomic import replacing
+from constrained_maxent.atomic import write_text
 from constrained_maxent.errors import FolderInUse, InvalidRun
 from constrained_maxent.runs.lock import Lock
 from constrained_maxent.runs.run_folder import FAILURES, SWEEP, RunFolder, require_folder
@@ -139,8 +139,7 @@ def _written(plan: SweepPlan, folder: Path) -> str:
                 runs = there["runs"] | {run.name: run.config() for run in plan.runs}
                 content = json.dumps({"token": there["token"], "runs": runs}, indent=1)
                 if not file.exists() or file.read_text(encoding="utf-8") != content:
-                    with replacing(file) as temporary:
-                        temporary.write_text(content, encoding="utf-8")
+                    write_text(file, content)
                 return str(there["token"])
         except FolderInUse:  # by another sweep that begins
             time.sleep(0.1)
@@ -229,8 +228,7 @@ def _settle(status: RunStatus, outcome: Outcome, folder: Path, told: dict[str, N
             _forget_failure(status.run, folder)
         elif outcome.state == "failed":
             file.parent.mkdir(exist_ok=True)
-            with replacing(file) as temporary:
-                content = {"reason": outcome.reason, "traceback": outcome.traceback}
-                temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")
+            content = {"reason": outcome.reason, "traceback": outcome.traceback}
+            write_text(file, json.dumps(content, indent=1))
     except OSError as error:  # a full disk: the result lists it all the same
         status.reason += f"\nThis could not be written: {error}"

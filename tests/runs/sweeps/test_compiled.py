@@ -68,6 +68,16 @@ def test_the_default_preset_has_a_counterpart(place):
     assert RunFolder(place / run.name).read_metrics()["iteration"][-1] == 40
 
 
+def test_why_there_is_no_certificate(place):
+    """No policy can cost less than nothing; the fixture of this folder's tests lets no program be solved."""
+    (run,) = planned(limit=-1.0, iterations=2)
+    assert perform(run, place, "").state == "finished"
+    summary = RunFolder(place / run.name).read_summary()
+    assert summary["certificate"] is None
+    assert "cmaxent certify solves it" in summary["no_certificate"]
+    assert summary["warnings"] == []
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
