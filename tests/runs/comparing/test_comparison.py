@@ -168,7 +168,7 @@ class TestSources:
 
     def test_a_summary_that_lacks_something(self, write_run):
         path = write_run("a", metrics=metrics([10], [1.0]))
-        (path / "summary.json").write_text("{}")
+        (path / "summary.json").write_text('{"iterations": 10}')
         with pytest.raises(InvalidRun, match=r"summary\.json is missing or has no status"):
             compare([path], at="steps")
 
