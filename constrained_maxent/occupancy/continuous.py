@@ -110,6 +110,7 @@ class ContinuousEstimator(OccupancyEstimator):
         self._mixed: Mixed | None = None
         self._agreed: Sequence[int] | None = None  # what another estimate counts
         self._left: list[int] = []  # what was counted, and is not any more
+        self._small: list[FloatArray | IntArray] = []  # states and lengths of batches too small to tell what to count
         self.trajectories: IntArray = np.zeros(0, dtype=np.int64)
         # The latest batch, where the samples of measure() are just its steps, and λ̂ there once somebody has asked.
         self._batch: Batch | None = None
@@ -196,7 +197,7 @@ class ContinuousEstimator(OccupancyEstimator):
         for name in ("mass_", "expected_costs_", "_samples", "_n_states", "_n_fits"):
             self.__dict__.pop(name, None)
         self._batch = self._batch_points = self._mixed = None
-        self._left = []
+        self._left, self._small = [], []
         self.forget()
 
     def fit(self, batch: Batch, *, progress: float = 0.0) -> Self:
@@ -243,11 +244,20 @@ class ContinuousEstimator(OccupancyEstimator):
         return () if self._mixed is None else tuple(self._mixed.columns)
 
     def _count_few(self, states: FloatArray, lengths: IntArray, *, is_first: bool) -> None:
-        """Find the coordinates that take few values, at first, and later those that do not any more."""
+        """Find the coordinates that take few values, as soon as samples tell, and later those that do not any more."""
         given = self.counted if self._agreed is None else self._agreed
         if is_first:
-            found = few_valued(states, lengths.tolist()) if given is None else list(given)
-            self._count(found)
+            self._small = [] if given is not None else [states[:0], lengths[:0]]
+            self._count(given or ())
+        if self._small:
+            before_this, their_lengths = self._small
+            seen: FloatArray = np.concatenate((before_this, states))
+            parts: IntArray = np.concatenate((their_lengths, lengths))
+            is_enough = len(seen) >= LEAST_SAMPLES
+            self._small = [] if is_enough else [seen, parts]
+            if is_enough and (found := few_valued(seen, parts.tolist())):
+                self.forget()
+                self._count(found)
         elif given is None and (before := self.counts_few):
             known = self._samples.columns["states"]
             left = [i for i in before if len(values_of(known[:, i])) > MOST_VALUES]
@@ -500,6 +510,7 @@ class ContinuousEstimator(OccupancyEstimator):
             "samples": self._samples.state_dict(),
             "counted": np.array(self.counts_few, dtype=np.int64),
             "left": np.array(self._left, dtype=np.int64),
+            "small": dict(zip(("states", "lengths"), self._small, strict=False)),
             "model": (self if self._mixed is None else self._mixed).model(),
         }
 
@@ -534,6 +545,7 @@ class ContinuousEstimator(OccupancyEstimator):
         self._samples, self._n_states, self._n_fits = samples, states.shape[1], int(state["n_fits"])
         self._count(np.array(state.get("counted", ()), dtype=np.int64).tolist())
         self._left = np.array(state.get("left", ()), dtype=np.int64).tolist()
+        self._small = [np.array(part) for part in state.get("small", {}).values()]
         if self._mixed is None:
             self.restore(state["model"])
         elif state["model"]:

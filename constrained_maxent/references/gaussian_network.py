@@ -167,10 +167,8 @@ class GaussianNetwork:
         if not self.is_squashed:
             return log_prob_of_clipped(actions, mean, log_std, self.low, self.high)
         u = self._squashing.to_reals(actions)
-        log_prob = -0.5 * ((u - mean) / np.exp(log_std)) ** 2 - log_std - 0.5 * math.log(2.0 * math.pi)
-        log_prob -= self._squashing.log_slope(torch.from_numpy(u)).numpy()
-        total: FloatArray = log_prob.sum(axis=1)
-        return total
+        log_prob: FloatArray = self._squashing.log_prob(*map(torch.from_numpy, (u, mean, log_std))).numpy()
+        return log_prob
 
     def act(self, observations: NDArray[Any], rng: np.random.Generator, *, deterministic: bool = False) -> NDArray[Any]:
         """Actions of the environment, ``(n, n_actions)``, drawn from π or, ``deterministic``, of the mean *u*."""
@@ -194,12 +192,14 @@ def log_prob_of_clipped(
     """Log π [nats], ``(n,)``, of actions ``(n, n_actions)`` of a Gaussian that is clipped to ``[low, high]``.
 
     Inside it is a density. A bound has a mass, that of all that lies beyond it, so λ̂ is a density of the coordinates
-    inside and a mass of those on their bounds, and its entropy is that of such a mixture.
+    inside and a mass of those on their bounds, and its entropy is that of such a mixture. Where both bounds are the
+    same number, that mass is 1.
     """
     u = np.asarray(actions, dtype=np.float64)
     z = (u - mean) / np.exp(log_std)
     log_prob = -0.5 * z**2 - log_std - 0.5 * math.log(2.0 * math.pi)
     log_prob = np.where(u <= low, log_ndtr(z), np.where(u >= high, log_ndtr(-z), log_prob))
+    log_prob = np.where(low == high, 0.0, log_prob)
     total: FloatArray = log_prob.sum(axis=1)
     return total
 

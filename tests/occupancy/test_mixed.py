@@ -86,6 +86,25 @@ def test_entropy_is_that_of_the_counts_and_of_the_densities_within(kind: str) ->
     assert Entropy(over="state").value(estimator.measure()) == pytest.approx(EXACT, abs=0.06)
 
 
+@every_kind
+def test_batches_too_small_to_tell_are_looked_at_together(kind: str) -> None:
+    small = [legged(40, seed) for seed in (1, 2)]
+    estimator = fitted(KINDS[kind](), small[0])
+    assert estimator.counts_few == ()
+    resumed = KINDS[kind]().bind(Box(-np.inf, np.inf, (3,)), Box(-1.0, 1.0, (1,)))
+    resumed.load_state_dict(estimator.state_dict())
+    for one in (estimator, resumed):
+        assert one.fit(batch_of(small[1])).counts_few == (0, 1)
+        assert one.notice.startswith("Coordinate 0 of the state takes few values")
+
+
+@pytest.mark.parametrize("kind", ["mixture", "neighbors"])
+def test_what_is_counted_after_a_small_first_batch_is_what_it_would_have_been(kind: str) -> None:
+    late = fitted(KINDS[kind](), legged(40)).fit(batch_of(legged()))
+    assert late.counts_few == (0, 1)
+    assert Entropy(over="state").value(late.measure()) == pytest.approx(EXACT, abs=0.06)
+
+
 def test_evaluation_measures_the_same_entropy() -> None:
     episodes = np.array_split(legged(4000), 8)
     assert state_entropy(episodes).mean == pytest.approx(EXACT, abs=0.1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -149,11 +148,8 @@ def _squashed(policy: Any) -> _Density:
         import torch
 
         mean, log_std, _ = policy.actor.get_action_dist_params(seen)
-        mean, log_std = _array(mean), _array(log_std)
-        u = squashing.to_reals(actions)
-        log_prob = -0.5 * ((u - mean) / np.exp(log_std)) ** 2 - log_std - 0.5 * math.log(2.0 * math.pi)
-        total: FloatArray = (log_prob - squashing.log_slope(torch.from_numpy(u)).numpy()).sum(axis=1)
-        return total
+        u = torch.from_numpy(squashing.to_reals(actions))
+        return _array(squashing.log_prob(u, mean.cpu().double(), log_std.cpu().double()))
 
     return density
 

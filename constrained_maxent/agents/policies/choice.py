@@ -29,7 +29,8 @@ def make_policy(
     normalized if wanted.
 
     Raises:
-        UnsupportedSpace: the action space is neither finite nor a ``Box``, or a table is asked for and impossible.
+        UnsupportedSpace: the action space is neither finite nor a ``Box`` of floats, or a table is asked for and
+            impossible.
     """
     if isinstance(action_space, gym.spaces.Discrete) and is_table(observation_space, action_space, kind=kind):
         return TabularSoftmax(observation_space, action_space)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from constrained_maxent.agents.policies.networks import Network, NetworkPolicy, network
 from constrained_maxent.agents.policies.policy import require_finite, to_array, to_tensor
 from constrained_maxent.agents.policies.squashing import Squashing
+from constrained_maxent.errors import UnsupportedSpace
 from constrained_maxent.types import FloatArray
 
 LOG_STD_BOUNDS = (-5.0, 2.0)
@@ -21,7 +21,11 @@ LOG_STD_BOUNDS = (-5.0, 2.0)
 
 
 class GaussianMLP(NetworkPolicy):
-    r"""A Gaussian :math:`u \sim \mathcal N(\mu(s), \sigma(s))`, squashed into a ``Box``; see :class:`Squashing`."""
+    r"""A Gaussian :math:`u \sim \mathcal N(\mu(s), \sigma(s))`, squashed into a ``Box``; see :class:`Squashing`.
+
+    Raises:
+        UnsupportedSpace: a ``Box`` of whole numbers.
+    """
 
     def __init__(
         self,
@@ -32,6 +36,11 @@ class GaussianMLP(NetworkPolicy):
         normalize: bool = False,
     ) -> None:
         super().__init__(observation_space, normalize=normalize)
+        if not np.issubdtype(action_space.dtype, np.floating):
+            raise UnsupportedSpace(
+                f"Actions in {action_space} are whole numbers, and a Gaussian has a density of real ones: in a "
+                "gymnasium.ActionWrapper make them of those of a MultiDiscrete, or of a Box of floats that you round."
+            )
         self._squashing = Squashing(action_space)
         n_actions = int(np.prod(action_space.shape))
         self.mean = network(self.features.size, hidden, n_actions)
@@ -76,9 +85,7 @@ class GaussianMLP(NetworkPolicy):
         return self._log_prob_of(raw, *self._gaussian(rows))
 
     def _log_prob_of(self, raw: NDArray[Any], mean: torch.Tensor, log_std: torch.Tensor) -> torch.Tensor:
-        u = to_tensor(raw, self).to(mean.dtype)
-        log_normal = -0.5 * ((u - mean) / log_std.exp()) ** 2 - log_std - 0.5 * math.log(2.0 * math.pi)
-        return (log_normal - self._squashing.log_slope(u)).sum(dim=1)
+        return self._squashing.log_prob(to_tensor(raw, self).to(mean.dtype), mean, log_std)
 
     def to_env(self, raw: NDArray[Any]) -> NDArray[Any]:
         return self._squashing.to_box(raw)

@@ -79,13 +79,23 @@ class Squashing:
         reals: FloatArray = np.where(self._is_interval, np.arctanh(inside), np.where(self._is_ray, ray, rows))
         return reals
 
+    def log_prob(self, u: torch.Tensor, mean: torch.Tensor, log_std: torch.Tensor) -> torch.Tensor:
+        """Log-density [nats], ``(n,)``, of actions whose *u* ``(n, n_components)`` are of Gaussians.
+
+        A component whose bounds are the same number has no choice and no density, and is left out.
+        """
+        log_normal = -0.5 * ((u - mean) / log_std.exp()) ** 2 - log_std - 0.5 * math.log(2.0 * math.pi)
+        parts = log_normal - self.log_slope(u)
+        has_width = torch.as_tensor(self._half > 0.0, device=u.device)
+        return torch.where(has_width, parts, torch.zeros_like(parts)).sum(dim=1)
+
     def log_slope(self, u: torch.Tensor) -> torch.Tensor:
         """Logarithm of the map's derivative, of the shape of *u*; finite however large *u* is."""
 
         def constant(values: NDArray[Any]) -> torch.Tensor:
             return torch.as_tensor(values, device=u.device)
 
-        # log(1 - tanh(u)^2) = 2 (log 2 - u - softplus(-2u)). A component of no width has no density: its part is 0.
+        # log(1 - tanh(u)^2) = 2 (log 2 - u - softplus(-2u)).
         stretch = constant(np.log(np.where(self._half > 0.0, self._half, 1.0))).to(u.dtype)
         interval = stretch + 2.0 * (math.log(2.0) - u - functional.softplus(-2.0 * u))
         ray = -functional.softplus(-constant(self._sign).to(u.dtype) * u)

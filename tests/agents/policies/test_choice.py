@@ -38,6 +38,8 @@ class TestMakePolicy:
         ("observations", "actions", "kind", "message"),
         [
             (Discrete(2), Dict({"a": Box(0.0, 1.0)}), "auto", "neither finite nor a Box"),
+            (Discrete(2), Box(0, 2, (1,), np.int64), "auto", "are whole numbers"),
+            (Discrete(2), Box(0, 1, (1,), bool), "auto", "are whole numbers"),
             (Discrete(2), Box(0.0, 1.0), "tabular", "policy='mlp'"),
             (Discrete(2), MultiDiscrete([2, 2]), "tabular", "policy='mlp'"),
             (Box(0.0, 1.0), Discrete(2), "tabular", "Box"),

@@ -3,8 +3,10 @@
 import math
 
 import numpy as np
+import pytest
 import torch
 from gymnasium.spaces import Box
+from scipy.stats import norm
 
 from constrained_maxent.agents.policies import (
     Squashing,
@@ -46,6 +48,14 @@ class TestSquashing:
         squashing = Squashing(Box(0.5, 0.5, (1,), dtype=np.float64))
         assert squashing.to_box(np.array([[3.0]])).tolist() == [[0.5]]
         assert torch.isfinite(squashing.log_slope(torch.tensor([[3.0]]))).all()
+
+    def test_density(self):
+        """Of what is between -1 and 1 by the change of variables; what has no choice has none."""
+        squashing = Squashing(Box(np.array([-1.0, 0.5]), np.array([1.0, 0.5]), dtype=np.float64))
+        rows = [[0.3, 2.0]], [[0.1, -1.0]], [[-0.5, 1.0]]
+        u, mean, log_std = (torch.tensor(row, dtype=torch.float64) for row in rows)
+        expected = norm.logpdf(0.3, 0.1, math.exp(-0.5)) - math.log(1.0 - math.tanh(0.3) ** 2)
+        assert squashing.log_prob(u, mean, log_std).numpy() == pytest.approx([expected], rel=1e-12)
 
     def test_shape_and_dtype(self):
         box = Box(-1.0, 1.0, (2, 3), dtype=np.float32)
