@@ -151,6 +151,10 @@ class EndlessEpisode(UserWarning):
     """An episode goes on where its steps count for nothing any more; a warning."""
 
 
+class ReusedObservation(UserWarning):
+    """The last observations of episodes look overwritten by the next episodes' first ones; a warning."""
+
+
 class IntegerInfo(UserWarning):
     """Costs or states of vector copies arrive as whole numbers, to which Gymnasium may have cut them; a warning."""
 

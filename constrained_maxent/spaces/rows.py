@@ -145,6 +145,15 @@ def from_rows(space: gym.Space[Any], rows: NDArray[Any]) -> Any:
     return np.reshape(rows, (len(rows), *(space.shape or ()))).astype(space.dtype)
 
 
+def element(space: gym.Space[Any], observations: Any, i: int) -> Any:
+    """The i-th of a batch, as one environment gives it; faster than to iterate over all."""
+    if isinstance(space, gym.spaces.Dict):
+        return {key: element(part, observations[key], i) for key, part in space.spaces.items()}
+    if isinstance(space, gym.spaces.Tuple):
+        return tuple(element(part, observations[k], i) for k, part in enumerate(space.spaces))
+    return observations[i]
+
+
 def parts_of(space: Composite) -> dict[Any, gym.Space[Any]]:
     """The parts of a space by key or, of a ``Tuple``, by number."""
     return dict(space.spaces) if isinstance(space, gym.spaces.Dict) else dict(enumerate(space.spaces))

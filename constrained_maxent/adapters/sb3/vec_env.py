@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from copy import deepcopy
 from typing import Any
 
 import gymnasium as gym
@@ -20,6 +21,7 @@ from constrained_maxent.adapters.sb3.suggestions import ppo_arguments
 from constrained_maxent.adapters.sb3.vectors import make_vector, require_usable
 from constrained_maxent.adapters.stacks import layers_of
 from constrained_maxent.errors import InvalidSetting
+from constrained_maxent.spaces import element
 from constrained_maxent.tracker import NEW_BATCH, LogProb, find_tracker
 from constrained_maxent.wrappers.vector.autoreset import autoreset_mode
 
@@ -128,7 +130,7 @@ class VecEnv(base.VecEnv):
         self.reset_infos = infos_of(infos, self.num_envs)
         self._reset_seeds()
         self._reset_options()
-        self._seen = _copied(observations)
+        self._seen = deepcopy(observations)
         return self._seen
 
     def step_async(self, actions: NDArray[Any]) -> None:
@@ -145,7 +147,7 @@ class VecEnv(base.VecEnv):
             observations = self._ended(observations, infos, copies, dones)
             for i in np.flatnonzero(dones).tolist():
                 copies[i]["TimeLimit.truncated"] = bool(is_cut[i])
-        self._seen = _copied(observations)
+        self._seen = deepcopy(observations)
         return self._seen, np.asarray(rewards, dtype=np.float32), dones, copies
 
     def _ended(
@@ -155,7 +157,8 @@ class VecEnv(base.VecEnv):
         ended = np.flatnonzero(dones).tolist()
         if self._resets_by_mask:
             for i in ended:
-                copies[i]["terminal_observation"] = _copy_of(observations, i)
+                last = element(self.env.single_observation_space, observations, i)
+                copies[i]["terminal_observation"] = deepcopy(last)  # environments may reuse their arrays
             observations, reset_infos = self._stepped.reset(options={"reset_mask": dones})
             after = infos_of(reset_infos, self.num_envs)
             if "batch" in after[0]:  # a second one was complete, and had to wait for this call
@@ -167,7 +170,7 @@ class VecEnv(base.VecEnv):
         for i in ended:
             self.reset_infos[i] = {name: value for name, value in copies[i].items() if name != "batch"}
             copies[i].update(finals[i])
-            copies[i]["terminal_observation"] = _copied(infos["final_obs"][i])
+            copies[i]["terminal_observation"] = deepcopy(infos["final_obs"][i])
         return observations
 
     def close(self) -> None:
@@ -250,21 +253,3 @@ def seen_by(model: Any) -> Any:
     """What a model acts on next, as it is handed out below ``VecNormalize``."""
     normalization = model.get_vec_normalize_env()
     return model._last_obs if normalization is None else normalization.old_obs
-
-
-def _copied(observations: Any) -> Any:
-    """A copy: Stable-Baselines3 keeps observations over a step, and environments may reuse their arrays."""
-    if isinstance(observations, Mapping):
-        return {name: np.array(part) for name, part in observations.items()}
-    if isinstance(observations, tuple):
-        return tuple(np.array(part) for part in observations)
-    return np.array(observations)
-
-
-def _copy_of(observations: Any, i: int) -> Any:
-    """A copy of the observation of one sub-environment."""
-    if isinstance(observations, Mapping):
-        return {name: np.array(part[i]) for name, part in observations.items()}
-    if isinstance(observations, tuple):
-        return tuple(np.array(part[i]) for part in observations)
-    return np.array(observations[i])

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from constrained_maxent.errors import UnknownAutoreset
+from constrained_maxent.errors import ReusedObservation, UnknownAutoreset
+from constrained_maxent.spaces import element, leaves
 
 Mask = NDArray[np.bool_]
+
+_ENDS = 4  # of which each must look overwritten
 
 
 def autoreset_mode(env: gym.vector.VectorEnv[Any, Any, Any]) -> AutoresetMode:
@@ -56,6 +61,11 @@ class Autoreset:
 
     def __init__(self, env: gym.vector.VectorEnv[Any, Any, Any]) -> None:
         self.mode = autoreset_mode(env)
+        self._space, self._n_overwritten = env.single_observation_space, 0
+        # What is a number alone is handed over as one.
+        self._may_be_overwritten = self.mode is AutoresetMode.SAME_STEP and any(
+            isinstance(leaf, gym.spaces.Box) for _, leaf in leaves(self._space)
+        )
 
     def starting(self, active: Mask, done: Mask) -> Mask:
         """Where an episode starts with this call, so that the next call takes its first step."""
@@ -77,6 +87,29 @@ class Autoreset:
             final: Mapping[str, Any] = infos.get("final_info", {})
             return final
         return infos
+
+    def look_for_reuse(self, finals: Mapping[int, Any], observations: Any) -> None:
+        """Warn where what ended the first episodes equals what the next ones begin with.
+
+        Environments may write all their observations into one array. A vector that resets in the same step hands over
+        the last one only after it was overwritten by the next episode's first one.
+        """
+        for i, final in finals.items():
+            if not self._may_be_overwritten:
+                return
+            self._may_be_overwritten = data_equivalence(final, element(self._space, observations, i))
+            self._n_overwritten += 1
+            if self._may_be_overwritten and self._n_overwritten == _ENDS:
+                self._may_be_overwritten = False
+                warnings.warn(
+                    f"Each of the first {_ENDS} episodes ended with the very observation that the next one begins "
+                    "with, as where an environment writes all observations into one array: SAME_STEP resets overwrite "
+                    "the last step before anyone sees it, for λ̂, for functions of steps, and perhaps in info. Let the "
+                    "environment return copies, observation.copy() and dict(info), or make the vector with "
+                    "autoreset_mode=NEXT_STEP. Where episodes really end at their start, there is nothing to do.",
+                    ReusedObservation,
+                    stacklevel=5,
+                )
 
     def final_observations(self, infos: Mapping[str, Any], done: Mask) -> dict[int, Any]:
         """By sub-environment: the observations that ended episodes, where those returned are of the next ones."""

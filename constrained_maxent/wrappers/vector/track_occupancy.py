@@ -188,6 +188,7 @@ class TrackOccupancy(Tracking, VectorLayer):
         rewards = rewards_of(rewards, self.num_envs)
         done = (terminated | truncated) & active
         finals = self._autoreset.final_observations(infos, done)
+        self._autoreset.look_for_reuse(finals, observations)
         observed = self._observed(actions, observations, finals, rewards, infos, active=active, done=done)
         states, needs_rows = self._states, self._needs_rows
         before = self.latest_rows() if needs_rows else np.empty((self.num_envs, 0))

@@ -83,7 +83,7 @@ def make_corridor():
             constraints={
                 "cost": cmx.problem.Constraint(cmx.functionals.LinearCost(limit=0.1), cmx.penalties.Exact(1.0))
             },
-            estimator=cmx.occupancy.GaussianMixture(n_components=1),
+            estimator=cmx.occupancy.GaussianMixture(n_components=1, counted=()),
             state=lambda seen: seen,
             steps_per_batch=settings.get("steps_per_batch", 4 * n),
             discount=settings.get("discount", 1.0),

@@ -7,7 +7,8 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from constrained_maxent import wrappers
 from constrained_maxent.envs import SafeFrozenLake, SafeFrozenLakeVector
-from constrained_maxent.errors import UnknownAutoreset
+from constrained_maxent.errors import ReusedObservation, UnknownAutoreset
+from constrained_maxent.occupancy import GaussianMixture
 from constrained_maxent.penalties import Quadratic
 from constrained_maxent.wrappers import constrain, find_tracker, vector
 from constrained_maxent.wrappers.vector.autoreset import Autoreset, autoreset_mode
@@ -197,6 +198,7 @@ class TestOneCall:
     def of(self, mode):
         env = gym.vector.VectorEnv()
         env.metadata = {"autoreset_mode": mode}
+        env.single_observation_space = gym.spaces.Discrete(4)
         return Autoreset(env), np.array([True, True, mode is AutoresetMode.SAME_STEP])
 
     @pytest.mark.parametrize(
@@ -227,6 +229,51 @@ class TestOneCall:
         assert (infos, mask.tolist()) == (self.INFOS, [True, True, False])
         assert autoreset.final_reports(self.INFOS) == self.INFOS
         assert autoreset.final_observations(self.INFOS, self.DONE) == {}
+
+
+class TestReuse:
+    """Two steps an episode, from a number to another; all in one array, or in copies."""
+
+    class Walk(gym.Env):
+        observation_space, action_space = gym.spaces.Box(-9.0, 9.0, (2,)), gym.spaces.Discrete(2)
+
+        def __init__(self, *, copies, returns=False):
+            self.state, self.copies, self.returns = np.zeros(2, dtype=np.float32), copies, returns
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            self.state[:] = (1.0, 2.0) if self.returns else self.np_random.random(2)
+            self.time = 0
+            return self.observation(), {}
+
+        def step(self, action):
+            self.time += 1
+            self.state += 0.5 if self.time == 1 else -0.5 if self.returns else 1.0
+            return self.observation(), 0.0, self.time == 2, False, {}
+
+        def observation(self):
+            return self.state.copy() if self.copies else self.state
+
+    def ends(self, mode, kind, **settings):
+        env = kind([lambda: self.Walk(**settings)] * 2, autoreset_mode=mode)
+        env = vector.TrackOccupancy(env, GaussianMixture(), episodes_per_batch=50, discount=1.0, horizon=2)
+        env.reset(seed=0)
+        for _ in range(12):
+            env.step(np.zeros(2, dtype=np.int64))
+        env.close()
+
+    @pytest.mark.parametrize("kind", [SyncVectorEnv, AsyncVectorEnv])
+    def test_one_array_is_named(self, kind):
+        with pytest.warns(ReusedObservation, match="first 4 episodes ended with the very observation"):
+            self.ends(AutoresetMode.SAME_STEP, kind, copies=False)
+
+    @pytest.mark.parametrize("settings", [{"copies": True}, {"copies": False, "mode": AutoresetMode.NEXT_STEP}])
+    def test_nothing_is_lost(self, settings):
+        self.ends(**{"mode": AutoresetMode.SAME_STEP, "kind": SyncVectorEnv} | settings)
+
+    def test_ends_at_the_start_look_the_same(self):
+        with pytest.warns(ReusedObservation, match="really end at their start"):
+            self.ends(AutoresetMode.SAME_STEP, SyncVectorEnv, copies=True, returns=True)
 
 
 class TestUnknown:
