@@ -194,6 +194,12 @@ class Tracker:
         shape = self.estimator.table_shape()
         if shape is not None:
             functional.check(*shape)
+        elif functional.needs_table:
+            raise InvalidSetting(
+                f"The functional of {name!r} is of the cells of a finite space, and {type(self.estimator).__name__} "
+                "estimates a density: take Counts, with states binned by state= and cells=, or functions of steps and "
+                "of points in the place of tables."
+            )
         self._require_same_angles(functional)
         functional, sources = functional.observing(name)
         for key, source in sources.items():

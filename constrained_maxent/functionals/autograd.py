@@ -48,6 +48,10 @@ class Autograd(Functional):
             raise NonFiniteValue(f"The function given to Autograd returned {value.item()}.")
         return value, occupancy
 
+    @property
+    def needs_table(self) -> bool:
+        return True
+
     def value(self, measure: Measure) -> float:
         return float(self._evaluate(measure)[0].item())
 

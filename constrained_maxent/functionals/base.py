@@ -137,6 +137,11 @@ class Functional(ABC):
     def check(self, n_states: int, n_actions: int) -> None:
         """Raise ``InvalidData`` if this functional does not fit a finite space of that size; by default it does."""
 
+    @property
+    def needs_table(self) -> bool:
+        """Whether it is of the cells of a finite space, and cannot be asked of a density."""
+        return False
+
     def require_trainable(self) -> None:
         """Raise ``InvalidSetting`` if the derivative is infinite in empty cells; by default it is not."""
 
@@ -343,6 +348,10 @@ class Combination(Functional):
     def check(self, n_states: int, n_actions: int) -> None:
         for _, part in self.parts:
             part.check(n_states, n_actions)
+
+    @property
+    def needs_table(self) -> bool:
+        return any(part.needs_table for _, part in self.parts)
 
     def require_trainable(self) -> None:
         for _, part in self.parts:

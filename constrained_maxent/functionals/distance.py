@@ -60,6 +60,10 @@ class L2Distance(Functional):
     def check(self, n_states: int, n_actions: int) -> None:
         check_table("reference", self.table, n_states, n_actions)
 
+    @property
+    def needs_table(self) -> bool:
+        return True
+
     def engine_terms(self, n_states: int, n_actions: int) -> Sequence[EngineTerm]:
         return [EngineTerm(kind="distance", table=self.table)]
 

@@ -107,6 +107,10 @@ class KLDivergence(Smoothed):
             raise UnsupportedSpace("This needs the reference as a table (n_states, n_actions), not as a function.")
         return self._reference
 
+    @property
+    def needs_table(self) -> bool:
+        return self._reference is not None
+
     def check(self, n_states: int, n_actions: int) -> None:
         if self._reference is not None:
             check_table("reference", self._reference, n_states, n_actions)

@@ -65,6 +65,10 @@ class Linear(Functional):
             check_table(self._argument, self.table, n_states, n_actions)
 
     @property
+    def needs_table(self) -> bool:
+        return self.table is not None
+
+    @property
     def formula(self) -> str:
         given = self._given()
         return f"⟨{self._recorded() if isinstance(given, str | OwnReward) else self._argument}, λ⟩"

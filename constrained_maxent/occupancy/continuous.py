@@ -54,6 +54,8 @@ _LEAST_LOG = -660.0
 _MOST_TRAJECTORIES = 10**9
 """Of a batch, so that those of all batches have numbers of their own."""
 
+_DEGREES = ((-180.0, 180.0), (0.0, 360.0))
+
 _LOOKED_AT = 64
 """Samples whose mean log-density says where they lie."""
 
@@ -189,6 +191,13 @@ class ContinuousEstimator(OccupancyEstimator):
             )
         if observation_space.shape:  # else the first batch will tell how many coordinates there are
             self._check_states(math.prod(observation_space.shape))
+            bounds = np.ravel(observation_space.low), np.ravel(observation_space.high)
+            for angle in self._angles:
+                if (span := (float(bounds[0][angle]), float(bounds[1][angle]))) in _DEGREES:
+                    raise InvalidSetting(
+                        f"periodic={self.periodic!r}: coordinate {angle} lies between {span[0]:g} and {span[1]:g}, as "
+                        "degrees do, and angles are in radians here: convert it by state=, or below TrackOccupancy."
+                    )
         self.is_bound = True
         self._forget_all()
         return self

@@ -210,6 +210,13 @@ class TestAngles:
         integral = np.exp(fitted.log_prob(grid, np.zeros((len(grid), 2)))).mean() * 2.0 * np.pi
         assert integral == pytest.approx(1.0, abs=1e-6)
 
+    @pytest.mark.parametrize("bounds", [(-180.0, 180.0), (0.0, 360.0)])
+    def test_degrees_are_refused(self, bounds: tuple[float, float]) -> None:
+        states = Box(np.array([-1.0, bounds[0]]), np.array([1.0, bounds[1]]), dtype=np.float64)
+        GaussianMixture(periodic=(0,)).bind(states, Box(-1.0, 1.0))
+        with pytest.raises(InvalidSetting, match=r"coordinate 1 lies between .* in radians here"):
+            GaussianMixture(periodic=(1,)).bind(states, Box(-1.0, 1.0))
+
     @pytest.mark.parametrize("kind", KINDS)
     def test_neighbors_across_the_cut(self, kind: str) -> None:
         angles = np.pi + 0.3 * np.random.default_rng(0).normal(size=(600, 1))

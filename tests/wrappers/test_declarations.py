@@ -254,6 +254,22 @@ class TestArguments:
         with pytest.raises(InvalidData, match="16 states"):
             ConvexConstraint(tracked(), L2Distance(np.ones((2, 2))), penalty=Quadratic(1.0))
 
+    @pytest.mark.parametrize(
+        "functional",
+        [
+            LinearCost(TABLE),
+            Reward(TABLE),
+            KLDivergence(TABLE),
+            L2Distance(TABLE),
+            Autograd(lambda occupancy: occupancy.sum()),
+            Entropy() - 0.1 * LinearCost(TABLE),
+        ],
+    )
+    def test_tables_are_of_no_density(self, functional):
+        env = TrackOccupancy(gym.make("Pendulum-v1"), GaussianMixture(), episodes_per_batch=2, discount=1.0)
+        with pytest.raises(InvalidSetting, match="GaussianMixture estimates a density: take Counts"):
+            Objective(env, functional)
+
     @pytest.mark.parametrize("functional", ["entropy", 1.0, None, Entropy, lambda occupancy: 0.0])
     def test_a_functional_that_is_none(self, functional):
         with pytest.raises(InvalidSetting, match="functional="):
