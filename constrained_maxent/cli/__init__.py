@@ -7,9 +7,9 @@ returns the exit code. Its module is imported when it is called, so that help wa
 from __future__ import annotations
 
 import difflib
-import importlib
 import inspect
 import os
+import pkgutil
 import re
 import sys
 import textwrap
@@ -62,8 +62,7 @@ _CLASSES = {
 
 def command_class(name: str) -> Any:
     """The dataclass of a command, from its module."""
-    module, _, attribute = _CLASSES[name].partition(":")
-    return getattr(importlib.import_module(f"constrained_maxent.cli.{module}"), attribute)
+    return pkgutil.resolve_name(f"constrained_maxent.cli.{_CLASSES[name]}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

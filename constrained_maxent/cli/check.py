@@ -137,7 +137,7 @@ def code(env_id: str, env_kwargs: str, stack: Any) -> list[str]:
     ]
     for name, constraint in tracker.problem.constraints.items():
         limit = constraint.functional.limit
-        source = next(iter(tracker.sources.values()))
+        (source,) = tracker.sources.values()  # this command asks of one cost
         penalty = type(constraint.penalty).__name__
         lines.append(
             f'        "{name}": cmx.problem.Constraint(cmx.functionals.LinearCost("{source}", limit={limit}), '

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Callable, Mapping
-from importlib import import_module
-from operator import attrgetter
 from typing import Any, Literal, SupportsFloat, get_args
 
 import numpy as np
@@ -319,8 +318,7 @@ def imitation(reference: ImitationReference, divergence: Divergence, limit: floa
 def _made(config: Mapping[str, Any]) -> ArrayLike | Callable[[Points], FloatArray]:
     """What an entry point makes; as strings, they let layers above be named without being imported here."""
     try:
-        module, _, name = config["entry_point"].partition(":")
-        make = attrgetter(name)(import_module(module))
+        make = pkgutil.resolve_name(config["entry_point"])
     except (KeyError, AttributeError, ImportError, ValueError) as error:
         raise InvalidSetting(
             f"reference={dict(config)!r} must be {{'entry_point': 'module:function', 'kwargs': {{...}}}} ({error!r})."
