@@ -105,7 +105,13 @@ class StateReader:
 
     def _row(self, value: Any) -> Any:
         if self._cells is not None:
-            return as_row(self._cells, _whole(self._name, value))
+            row = np.asarray(as_row(self._cells, _whole(self._name, value)))
+            if not self._cells.contains(row if row.ndim else int(row)):
+                raise InvalidData(
+                    f"{self._name} is cell {row.tolist()}, and {self._cells} are all there are: cells= says how many, "
+                    "numbered from 0."
+                )
+            return row
         if self._selection is not None and not isinstance(self.space, gym.spaces.Box):
             return value
         return _coordinates(self._name, value).reshape(-1)
@@ -167,7 +173,7 @@ def _whole(name: str, value: Any) -> Any:
 def _coordinates(name: str, values: Any) -> FloatArray:
     try:
         array = np.asarray(values)
-        if array.dtype.kind not in "fiubO" or np.ma.is_masked(values):
+        if values is None or array.dtype.kind not in "fiubO" or np.ma.is_masked(values):
             raise ValueError(array.dtype)
         state = np.array(array, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:

@@ -20,7 +20,7 @@ from constrained_maxent.errors import (
     UnsupportedSpace,
 )
 from constrained_maxent.evaluation import ExactProblem
-from constrained_maxent.functionals import Autograd, Entropy
+from constrained_maxent.functionals import Entropy, KLDivergence
 from constrained_maxent.occupancy import Counts, GaussianMixture
 from constrained_maxent.testing import check_constrained_env
 from constrained_maxent.wrappers import TrackOccupancy, constrain, find_tracker
@@ -219,8 +219,8 @@ class TestRefuses:
     @pytest.mark.parametrize(
         ("cell", "message"),
         [
-            ((0, 2), "outside"),
-            ((-1, 0), "outside"),
+            ((0, 2), "cells= says how many"),
+            ((-1, 0), "cells= says how many"),
             ((0.5, 0), "a cell"),
             ((0, 0, 0), "has 2 numbers"),
             ("a", "a cell"),
@@ -246,7 +246,7 @@ class TestRefuses:
             return points.density
 
         env = self.wrap(
-            WORD, state=lambda o: [1.0], estimator=GaussianMixture(n_components=1), objective=Autograd(look)
+            WORD, state=lambda o: [1.0], estimator=GaussianMixture(n_components=1), objective=-KLDivergence(look)
         )
         with pytest.raises(UnsupportedSpace, match="Text"):
             env.reset()
