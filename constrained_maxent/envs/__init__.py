@@ -69,13 +69,14 @@ _ENTRY_POINTS = {
     "SafeHalfCheetah-v0": ("envs.walkers:SafeHalfCheetah", "envs.walkers:SafeHalfCheetahVector"),
     "SafeAnt-v0": ("envs.walkers:SafeAnt", "envs.walkers:SafeAntVector"),
     "SafeHumanoid-v0": ("envs.walkers:SafeHumanoid", "envs.walkers:SafeHumanoidVector"),
-    # The stacks live above the environments; entry points as strings keep imports pointing one way.
-    "FrozenLake-PGP-v0": ("tasks:make_frozen_lake", "tasks:make_frozen_lake_vector"),
-    "SafeCartpole-PGP-v0": ("tasks:make_cartpole", "tasks:make_cartpole_vector"),
-    "PointMass-PGP-v0": ("tasks:make_point_mass", "tasks:make_point_mass_vector"),
-    "SafeHalfCheetah-PGP-v0": ("tasks:make_half_cheetah", "tasks:make_half_cheetah_vector"),
-    "SafeAnt-PGP-v0": ("tasks:make_ant", "tasks:make_ant_vector"),
-    "SafeHumanoid-PGP-v0": ("tasks:make_humanoid", "tasks:make_humanoid_vector"),
+    # The stacks live above the environments; entry points as strings keep imports pointing one way. One
+    # function makes the scalar stack and, given num_envs, the vector one.
+    "FrozenLake-PGP-v0": ("tasks:make_frozen_lake", "tasks:make_frozen_lake"),
+    "SafeCartpole-PGP-v0": ("tasks:make_cartpole", "tasks:make_cartpole"),
+    "PointMass-PGP-v0": ("tasks:make_point_mass", "tasks:make_point_mass"),
+    "SafeHalfCheetah-PGP-v0": ("tasks:make_half_cheetah", "tasks:make_half_cheetah"),
+    "SafeAnt-PGP-v0": ("tasks:make_ant", "tasks:make_ant"),
+    "SafeHumanoid-PGP-v0": ("tasks:make_humanoid", "tasks:make_humanoid"),
 }
 """Ids to what makes the scalar and the vector environment, within this package."""
 

@@ -48,32 +48,21 @@ HALF_CHEETAH, ANT, HUMANOID = (
 def make_frozen_lake(**settings: Any) -> Any:
     """The paper's grid with its entropy objective and cost budget; what ``gym.make("FrozenLake-PGP-v0")`` returns.
 
-    The settings are those of :func:`make_stack` and :class:`~constrained_maxent.envs.SafeFrozenLake`.
+    With ``num_envs`` it is a vector environment, that of ``gym.make_vec``. The settings are those of
+    :func:`make_stack` and :class:`~constrained_maxent.envs.SafeFrozenLake`.
     """
     return make_stack(FROZEN_LAKE, **settings)
-
-
-def make_frozen_lake_vector(*, num_envs: int = 1, **settings: Any) -> Any:
-    """The vector form of :func:`make_frozen_lake`, for ``gym.make_vec``."""
-    return make_stack(FROZEN_LAKE, num_envs=num_envs, **settings)
 
 
 def make_cartpole(**settings: Any) -> Any:
     """The cartpole with its entropy objective and cost budget; what ``gym.make("SafeCartpole-PGP-v0")`` returns.
 
     λ̂ is a density of ``info["state"]``, angle periodic, times π(a|s) where the acting agent tells log π. The limit is
-    the mean cost per step at scale ``normalized`` [m]; β has the scale of 1/cost². The settings are those of
-    :func:`make_stack` and :class:`~constrained_maxent.envs.SafeCartpole`.
+    the mean cost per step at scale ``normalized`` [m]; β has the scale of 1/cost². With ``num_envs`` it is a vector
+    environment, whose copies start staggered, unless batches are of whole episodes or ``staggered_starts`` says
+    otherwise. The settings are those of :func:`make_stack` and :class:`~constrained_maxent.envs.SafeCartpole`.
     """
     return make_stack(CARTPOLE, **settings)
-
-
-def make_cartpole_vector(*, num_envs: int = 1, **settings: Any) -> Any:
-    """The vector form of :func:`make_cartpole`, for ``gym.make_vec``.
-
-    The copies start staggered, unless batches are of whole episodes or ``staggered_starts`` says otherwise.
-    """
-    return make_stack(CARTPOLE, num_envs=num_envs, **settings)
 
 
 def make_point_mass(**settings: Any) -> Any:
@@ -87,11 +76,6 @@ def make_point_mass(**settings: Any) -> Any:
     return make_stack(POINT_MASS, **settings)
 
 
-def make_point_mass_vector(*, num_envs: int = 1, **settings: Any) -> Any:
-    """The vector form of :func:`make_point_mass`, for ``gym.make_vec``."""
-    return make_stack(POINT_MASS, num_envs=num_envs, **settings)
-
-
 def make_half_cheetah(**settings: Any) -> Any:
     """The half cheetah with its entropy objective and cost budgets; ``gym.make("SafeHalfCheetah-PGP-v0")`` returns it.
 
@@ -103,29 +87,14 @@ def make_half_cheetah(**settings: Any) -> Any:
     return make_stack(HALF_CHEETAH, **settings)
 
 
-def make_half_cheetah_vector(*, num_envs: int = 1, **settings: Any) -> Any:
-    """The vector form of :func:`make_half_cheetah`, for ``gym.make_vec``."""
-    return make_stack(HALF_CHEETAH, num_envs=num_envs, **settings)
-
-
 def make_ant(**settings: Any) -> Any:
     """The ant as :func:`make_half_cheetah` has it; ``gym.make("SafeAnt-PGP-v0")`` returns it."""
     return make_stack(ANT, **settings)
 
 
-def make_ant_vector(*, num_envs: int = 1, **settings: Any) -> Any:
-    """The vector form of :func:`make_ant`, for ``gym.make_vec``."""
-    return make_stack(ANT, num_envs=num_envs, **settings)
-
-
 def make_humanoid(**settings: Any) -> Any:
     """The humanoid as :func:`make_half_cheetah` has it; ``gym.make("SafeHumanoid-PGP-v0")`` returns it."""
     return make_stack(HUMANOID, **settings)
-
-
-def make_humanoid_vector(*, num_envs: int = 1, **settings: Any) -> Any:
-    """The vector form of :func:`make_humanoid`, for ``gym.make_vec``."""
-    return make_stack(HUMANOID, num_envs=num_envs, **settings)
 
 
 def make_stack(

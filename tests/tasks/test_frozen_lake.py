@@ -18,7 +18,7 @@ from constrained_maxent.envs import SafeFrozenLake, SafeFrozenLakeVector
 from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.penalties import Quadratic
 from constrained_maxent.schedules import Geometric
-from constrained_maxent.tasks import PRESETS, make_frozen_lake, make_frozen_lake_vector
+from constrained_maxent.tasks import PRESETS, make_frozen_lake
 from constrained_maxent.tasks.stacks import make_stack
 from constrained_maxent.tracker import find_tracker
 
@@ -128,14 +128,14 @@ class TestSettings:
 
     def test_a_vector_holds_every_copy(self):
         for n, size in ((4, 16), (40, 40)):
-            env = make_frozen_lake_vector(num_envs=n, horizon=2)
+            env = make_frozen_lake(num_envs=n, horizon=2)
             env.reset()
             reports = [
                 infos["batch"] for infos in (env.step(np.zeros(n, int))[4] for _ in range(30)) if "batch" in infos
             ]
             assert reports[0]["episodes"] == size
         with pytest.raises(InvalidSetting, match="episodes_per_batch"):
-            make_frozen_lake_vector(num_envs=20, episodes_per_batch=8)
+            make_frozen_lake(num_envs=20, episodes_per_batch=8)
 
     @pytest.mark.parametrize(
         ("settings", "message"),
