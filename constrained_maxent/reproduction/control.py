@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -13,11 +13,8 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 import polars as pl
-from joblib import Parallel, delayed
 
 from constrained_maxent.agents import PGPSettings
-from constrained_maxent.agents.pytorch import threads_for
-from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.evaluation import Estimate, over_seeds
 from constrained_maxent.evaluation.state_measures import STATE_MEASURES, evaluate_states
 from constrained_maxent.occupancy import Weighting
@@ -28,7 +25,7 @@ from constrained_maxent.references.rollouts import roll_out
 from constrained_maxent.reporting import Curve, Panel, curves_figure
 from constrained_maxent.reporting.style import save_figure
 from constrained_maxent.reproduction import ControlStudyName
-from constrained_maxent.reproduction.measured_once import file_name
+from constrained_maxent.reproduction.measured_once import plain_name, side_by_side
 from constrained_maxent.reproduction.trained_once import trained_once
 from constrained_maxent.runs import RunEvaluation, RunFolder, TrainSettings, evaluate
 from constrained_maxent.tasks import PresetName
@@ -186,36 +183,24 @@ def run_study(
         InvalidRun: a folder holds another run.
     """
     n_seeds = study.seeds if seeds is None else seeds
-    if n_seeds < 1 or workers < 1:
-        raise InvalidSetting(f"seeds={n_seeds} and workers={workers} must be at least 1.")
-    jobs = [
-        (
-            replace(case.settings, seed=seed, iterations=iterations or case.settings.iterations),
-            _path(folder, case, seed),
-        )
-        for case in study.cases
-        for seed in range(n_seeds)
-    ]
-    done: Iterator[tuple[float, RunEvaluation]] = Parallel(n_jobs=workers, return_as="generator")(
-        delayed(_train_and_evaluate)(study.env_id, *job) for job in jobs
-    )
-    outcomes = []
-    for (_, path), outcome in zip(jobs, done, strict=True):
-        outcomes.append(outcome)
-        progress(path.name)
+    jobs = {}
+    for case in study.cases:
+        for seed in range(n_seeds):
+            settings = replace(case.settings, seed=seed, iterations=iterations or case.settings.iterations)
+            path = _path(folder, case, seed)
+            jobs[path.name] = study.env_id, settings, path
+    outcomes = side_by_side(_train_and_evaluate, jobs, workers=workers, progress=progress)
     parts = [outcomes[i : i + n_seeds] for i in range(0, len(jobs), n_seeds)]
     return [CaseResult(case, *zip(*part, strict=True)) for case, part in zip(study.cases, parts, strict=True)]
 
 
 def _path(folder: Path, case: Case, seed: int) -> Path:
-    return folder / f"{file_name(case.label)}-seed{seed}"
+    return folder / f"{plain_name(case.label)}-seed{seed}"
 
 
 def _train_and_evaluate(env_id: str, settings: TrainSettings, path: Path) -> tuple[float, RunEvaluation]:
-    # Runs side by side: a thread pool in each would make them wait for each other.
-    with threads_for(0):
-        folder, summary = trained_once(env_id, settings, path)
-        return float(summary["seconds"]), evaluate(folder, n_episodes=EPISODES)
+    folder, summary = trained_once(env_id, settings, path)
+    return float(summary["seconds"]), evaluate(folder, n_episodes=EPISODES)
 
 
 def expert_figures(study: ControlStudy, *, seeds: int) -> list[dict[str, Estimate]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +15,40 @@ from constrained_maxent.atomic import write_text
 from constrained_maxent.errors import InvalidRun, InvalidSetting
 
 R = TypeVar("R")
+T = TypeVar("T")
+
+
+def side_by_side(
+    task: Callable[..., T],
+    jobs: Mapping[str, tuple[Any, ...]],
+    *,
+    workers: int,
+    progress: Callable[[str], None],
+) -> list[T]:
+    """What the task returns for the arguments of each job, in their order.
+
+    Args:
+        jobs: arguments by name.
+        workers: jobs at a time, each in a process of its own, and on one thread: a pool in each would make them wait
+            for each other.
+        progress: called with the name of every job that is done.
+
+    Raises:
+        InvalidSetting: no jobs, or fewer than one worker.
+    """
+    if not jobs or workers < 1:
+        raise InvalidSetting(f"{len(jobs)} runs and workers={workers} must be at least 1.")
+    done = Parallel(n_jobs=workers, return_as="generator")(delayed(_on_one_thread)(task, *job) for job in jobs.values())
+    found = []
+    for name, result in zip(jobs, done, strict=True):
+        found.append(result)
+        progress(name)
+    return found
+
+
+def _on_one_thread(task: Callable[..., T], *arguments: Any) -> T:
+    with threads_for(0):
+        return task(*arguments)
 
 
 def measured_once(
@@ -40,20 +74,11 @@ def measured_once(
         InvalidSetting: no runs, or fewer than one worker.
         InvalidRun: a file in the folder is of other settings.
     """
-    if not runs or workers < 1:
-        raise InvalidSetting(f"{len(runs)} runs and workers={workers} must be at least 1.")
-    folder.mkdir(parents=True, exist_ok=True)
-    done: Iterator[dict[str, Any]] = Parallel(n_jobs=workers, return_as="generator")(
-        delayed(_once)(run, measure, folder / f"{file_name(name(run))}.json") for run in runs
-    )
-    measured = []
-    for run, found in zip(runs, done, strict=True):
-        measured.append(found)
-        progress(name(run))
-    return measured
+    jobs = {name(run): (run, measure, folder / f"{plain_name(name(run))}.json") for run in runs}
+    return side_by_side(_once, jobs, workers=workers, progress=progress)
 
 
-def file_name(name: str) -> str:
+def plain_name(name: str) -> str:
     """A name without what file systems do not like."""
     return "".join(letter if letter.isalnum() or letter == "." else "-" for letter in name)
 
@@ -65,9 +90,8 @@ def _once(run: Any, measure: Callable[[Any], dict[str, Any]], path: Path) -> dic
         if found["settings"] != settings:
             raise InvalidRun(f"{path} holds a run of other settings: remove it, or take another --out.")
     else:
-        # Runs side by side: a thread pool in each would make them wait for each other.
-        with threads_for(0):
-            found = {"settings": settings, "measured": measure(run)}
+        found = {"settings": settings, "measured": measure(run)}
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, json.dumps(found))
     measured: dict[str, Any] = found["measured"]
     return measured

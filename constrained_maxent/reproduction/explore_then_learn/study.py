@@ -22,7 +22,7 @@ from constrained_maxent.reproduction.explore_then_learn.learning import (
 )
 from constrained_maxent.reproduction.explore_then_learn.models import model_errors, split
 from constrained_maxent.reproduction.explore_then_learn.tasks import WORLDS, World
-from constrained_maxent.reproduction.measured_once import file_name, measured_once
+from constrained_maxent.reproduction.measured_once import measured_once, plain_name
 
 FIRST_SEED = 1
 """How to learn was tried on seed 0."""
@@ -119,7 +119,7 @@ def measure(run: LearningRun, folder: Path, python: Path) -> dict[str, Any]:
     world, seed = WORLDS[gathering.world], gathering.seed
     data = {kind: load(gathering, kind, folder) for kind in KINDS}
     own = data[run.kind]
-    policies = place(folder, gathering.world, seed) / "policies" / file_name(run.kind)
+    policies = place(folder, gathering.world, seed) / "policies" / plain_name(run.kind)
     learn(world, own, policies, python=python, steps=run.gradient_steps, seed=seed)
     tasks = {
         task: measured_return(world, task, policies / f"{task}.pt")
