@@ -158,6 +158,8 @@ class Reproduce:
     """Which of them."""
 
     def run(self, given: frozenset[str]) -> int:
+        import polars  # noqa: F401  # before anything is trained: its tables are written last
+
         try:
             self.what.run()
         except KeyboardInterrupt:
