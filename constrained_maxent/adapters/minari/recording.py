@@ -175,7 +175,9 @@ class Recording(gym.vector.VectorWrapper):
         if self._reader is not None and fresh.any():
             new = self._reader.many(self.observation_space, observations, infos, fresh)
             states = self._before.get(self._state)
-            states = np.zeros((self.num_envs, *new.shape[1:]), new.dtype) if states is None else states.copy()
+            if states is None:
+                states = np.zeros((self.num_envs, *new.shape[1:]), new.dtype)
+            states = states.astype(np.result_type(states, new))
             states[fresh] = new
             before[self._state] = states
         elif self._reader is not None:
@@ -236,8 +238,10 @@ class Recording(gym.vector.VectorWrapper):
             size = sum(column.nbytes for column in row.values())
             calls = int(np.clip(_BLOCK // max(size, 1), 1, _MOST_CALLS))
             self._block = {name: np.empty((calls, *column.shape), column.dtype) for name, column in row.items()}
-        for name, block in self._block.items():
-            block[self._filled] = row[name]
+        for name, column in row.items():
+            if self._block[name].dtype != column.dtype:  # a first row of whole numbers says nothing of the next ones
+                self._block[name] = self._block[name].astype(np.result_type(self._block[name], column), copy=False)
+            self._block[name][self._filled] = column
         self._filled += 1
         if self._filled == len(next(iter(self._block.values()))):
             for i in np.flatnonzero(self._active).tolist():
@@ -256,7 +260,7 @@ class Recording(gym.vector.VectorWrapper):
         parts = [*self._fragments[i], self._of(i)]
         columns = {name: np.concatenate([part[name] for part in parts]) for name in self._block}
         for name, value in last.items():
-            columns[name] = np.concatenate([columns[name], np.asarray(value, columns[name].dtype)[None]])
+            columns[name] = np.concatenate([columns[name], np.asarray(value)[None]])
         for name in ("rewards", "actions", *(f"infos/{key}" for key in self._sources)):
             if name in columns:
                 require_finite(f"{name} of an episode", columns[name])
@@ -267,7 +271,10 @@ class Recording(gym.vector.VectorWrapper):
 
 
 def flat(space: gym.Space[Any], value: Any, name: str) -> Iterator[tuple[str, NDArray[Any]]]:
-    """The parts of an element, or of a batch of them, by the names that Minari's files have."""
+    """The parts of an element, or of a batch of them, by the names that Minari's files have.
+
+    Numbers are in the type of their space, as in Gymnasium's vectors, and in their own where that would cut them.
+    """
     if isinstance(space, gym.spaces.Dict):
         for key, part in space.spaces.items():
             yield from flat(part, value[key], f"{name}/{key}")
@@ -275,7 +282,9 @@ def flat(space: gym.Space[Any], value: Any, name: str) -> Iterator[tuple[str, ND
         for i, part in enumerate(space.spaces):
             yield from flat(part, value[i], f"{name}/_index_{i}")
     elif isinstance(space, _NUMBERS):
-        yield name, np.asarray(value)
+        numbers = np.asarray(value)
+        fits = np.can_cast(numbers.dtype, space.dtype, "same_kind")
+        yield name, numbers.astype(space.dtype, copy=False) if fits else numbers
     else:
         yield name, np.asarray(value, dtype=object)
 
