@@ -120,3 +120,51 @@ def test_copies_of_a_stack_do_not_start_staggered() -> None:
     settings = runs.TrainSettings(env_kwargs='{"time_limit": 0.2}')
     runs.collect("SafeCartpole-PGP-v0", "cart/copies-v0", steps=80, num_envs=4, settings=settings)
     assert [len(episode) for episode in minari.load_dataset("cart/copies-v0")] == [20] * 4
+
+
+class Runner(gym.Env[Any, Any]):
+    """It runs for three steps, 1, 2 and 3 m/s fast, and may hit something in the second."""
+
+    observation_space = gym.spaces.Box(-9.0, 9.0, (1,))
+    action_space = gym.spaces.Discrete(2)
+    hits = False
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        self.speed = 0.0
+        return np.zeros(1, np.float32), {"speed": 0.0}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.speed += 1.0
+        info = {"speed": self.speed, "metrics/speed": self.speed}
+        info |= {"cost_hit": 2.0} if self.hits and self.speed == 2.0 else {}
+        return np.full(1, self.speed, np.float32), 0.0, self.speed == 3.0, False, info
+
+
+@pytest.fixture
+def runner(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(Runner, "hits", False)
+    if "Runner-v0" not in gym.registry:
+        gym.register("Runner-v0", entry_point=f"{__name__}:Runner", max_episode_steps=9)
+    return "Runner-v0"
+
+
+def test_a_cost_that_is_reported_late_is_a_column_of_all_episodes(runner: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs.collect(runner, "some/hits-v0", steps=6, num_envs=2)
+    monkeypatch.setattr(Runner, "hits", True)
+    runs.collect(runner, "some/hits-v0", steps=12, num_envs=2)
+    hits = [episode.infos["cost_hit"] for episode in minari.load_dataset("some/hits-v0")]
+    np.testing.assert_array_equal(hits, [[np.nan] * 3] * 2 + [[np.nan, 2.0, np.nan]] * 2)
+
+
+def test_state_and_cost_may_be_one_key_of_info(runner: str) -> None:
+    settings = runs.TrainSettings(state=("speed",), cells=(4,), cost="speed", limit=1.0)
+    found = runs.collect(runner, "some/speed-v0", steps=3, num_envs=1, settings=settings)
+    (episode,) = minari.load_dataset("some/speed-v0")
+    assert episode.infos["speed"].ravel().tolist() == [0, 1, 2, 3]
+    assert found.evaluation.costs["speed"].mean.mean == 2.0
+
+
+def test_a_name_that_cannot_be_a_column_is_refused_before_a_step(runner: str) -> None:
+    settings = runs.TrainSettings(cost="metrics/speed", limit=1.0)
+    with pytest.raises(InvalidSetting, match="metrics/speed"):
+        runs.collect(runner, "some/slash-v0", steps=3, num_envs=1, settings=settings)

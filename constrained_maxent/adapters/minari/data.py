@@ -13,12 +13,19 @@ from constrained_maxent.adapters.costs import TERMINATED
 from constrained_maxent.adapters.minari.recording import element
 from constrained_maxent.adapters.minari.store import open_dataset
 from constrained_maxent.adapters.stacks import tracking_of
-from constrained_maxent.errors import HorizonMismatch, InvalidDataset, MissingCost, MissingState, UnsupportedSpace
+from constrained_maxent.errors import (
+    HorizonMismatch,
+    InvalidData,
+    InvalidDataset,
+    MissingCost,
+    MissingState,
+    UnsupportedSpace,
+)
 from constrained_maxent.functionals.base import OWN_REWARD
 from constrained_maxent.references import Reference
 from constrained_maxent.spaces import Environment, Space, as_rows, kept_rows, single_spaces, with_numbers
 from constrained_maxent.tracker import find_tracker
-from constrained_maxent.types import Batch, FloatArray, Trajectory, check_count
+from constrained_maxent.types import Batch, FloatArray, Trajectory, as_array, check_count
 from constrained_maxent.wrappers.observed import observed_cost
 from constrained_maxent.wrappers.states import StateReader
 
@@ -190,19 +197,30 @@ class _Steps:
             elif source == TERMINATED and source not in infos:
                 costs[key] = np.asarray(episode.terminations, dtype=np.float64)
             elif isinstance(source, str):
-                if source not in infos or len(infos[source]) not in (n, n + 1):
-                    raise MissingCost(
-                        f"infos have no {source!r} for each step (there are: {', '.join(infos) or 'none'}). "
-                        "A missing cost is never taken as 0: "
-                        "name another key, or give a function of observation, action and next observation."
-                    )
-                # What a collector writes from reset on has one entry more, and that of reset is no step's.
-                costs[key] = np.asarray(infos[source], dtype=np.float64)[-n:]
+                costs[key] = _reported(source, infos, n)
             else:
                 costs[key] = np.array(
                     [observed_cost(source, elements[t], actions[t], elements[t + 1], 0.0, {}) for t in range(n)]
                 )
         return costs
+
+
+def _reported(key: str, infos: Any, n: int) -> FloatArray:
+    """A cost of each of n steps.
+
+    What a collector writes from reset on has one entry more, and that of reset is no step's.
+    """
+    if key not in infos:
+        raise MissingCost(
+            f"infos have no {key!r} (there are: {', '.join(infos) or 'none'}). A missing cost is never taken as 0: "
+            "name another key, or give a function of observation, action and next observation."
+        )
+    column = as_array(f"infos[{key!r}]", infos[key])
+    if column.dtype.kind not in "fiub" or column.shape not in {(n,), (n + 1,), (n, 1), (n + 1, 1)}:
+        raise InvalidData(
+            f"infos[{key!r}] must be one number for each of {n} steps, got {column.dtype} of shape {column.shape}."
+        )
+    return column.astype(np.float64).reshape(-1)[-n:]
 
 
 class _Elements:

@@ -10,6 +10,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.functionals.base import OWN_REWARD, Source
 from constrained_maxent.types import require_finite
 from constrained_maxent.wrappers.layers import VOID
@@ -56,10 +57,11 @@ class Recording(gym.vector.VectorWrapper):
         reader: of the states that λ̂ is over, where they are not the observations.
         stamp: what to write beside each step, such as the number of the iteration under way.
 
-    ``cost`` and ``cost_<name>`` that nobody watches, but all copies report on their first step, are recorded as well;
-    NaN where they are missing later on.
+    ``cost`` and ``cost_<name>`` that nobody watches are recorded as well, from the first step on that reports one: NaN
+    where they are missing. Episodes that were handed over before lack the column.
 
     Raises:
+        InvalidSetting: a name of what is recorded cannot be that of a column.
         UnknownAutoreset, MissingCost, MissingState, InvalidData, NonFiniteValue: as ``TrackOccupancy``.
     """
 
@@ -77,8 +79,17 @@ class Recording(gym.vector.VectorWrapper):
         self._sink, self._reader, self._stamp = sink, reader, stamp
         self._sources = {key: source for key, source in sources.items() if source is not OWN_REWARD}
         # One that is read from infos is stored there under its own name; others can be read from the observations.
-        self._state = f"infos/{reader.key if reader is not None and reader.key is not None else 'state'}"
-        self._others: list[str] | None = None
+        key = None if reader is None else reader.key
+        self._state = f"infos/{key or 'state'}"
+        own = {*self._stamp(), *(["state"] if reader is not None and key is None else [])}
+        for name in (*self._sources, *([key] if key is not None else [])):
+            if "/" in name or name in own:
+                why = "'/' parts folders in Minari's files" if "/" in name else "the data set has another of that name"
+                raise InvalidSetting(
+                    f"{name!r} cannot be recorded under its name, as {why}: put a wrapper around the environment that "
+                    "reports it in info under another one."
+                )
+        self._others: list[str] = []
         self._autoreset = Autoreset(env)
         self._active = np.zeros(n, dtype=bool)
         self._time = np.zeros(n, dtype=np.int64)
@@ -124,8 +135,9 @@ class Recording(gym.vector.VectorWrapper):
         cut = flags("truncated", truncated, n)
         done = (ended | cut) & active
         finals = self._autoreset.final_observations(infos, done)
-        row = self._before | taken | {"rewards": rewards_of(rewards, n)}
-        row |= self._costs(actions_kept, observations, finals, infos, active, done)
+        # A state that is read from the same key of info as a cost has its column, with a row more.
+        row = self._costs(actions_kept, observations, finals, infos, active, done) | self._before | taken
+        row |= {"rewards": rewards_of(rewards, n)}
         row |= {f"infos/{name}": np.full(n, value) for name, value in self._stamp().items()}
         self._write(row)
         self._time += active
@@ -216,13 +228,11 @@ class Recording(gym.vector.VectorWrapper):
             active=active,
         )
         costs |= {f"infos/{key}": values for key, values in functions.items()}
-        if self._others is None:
-            names = {name for report, _ in reports for name in report if name == "cost" or name.startswith("cost_")}
-            self._others = [
-                name
-                for name in sorted(names - self._sources.keys())
-                if all(_reported(report, name, n)[mask].all() for report, mask in reports)
-            ]
+        for report, mask in reports:
+            for name in report.keys() - self._sources.keys() - set(self._others):
+                is_cost = name == "cost" or (name.startswith("cost_") and "/" not in name)
+                if is_cost and (mask & _reported(report, name, n)).any():
+                    self._others.append(name)
         for name in self._others:
             costs[f"infos/{name}"] = np.full(n, np.nan)
             for report, mask in reports:
@@ -239,6 +249,8 @@ class Recording(gym.vector.VectorWrapper):
             calls = int(np.clip(_BLOCK // max(size, 1), 1, _MOST_CALLS))
             self._block = {name: np.empty((calls, *column.shape), column.dtype) for name, column in row.items()}
         for name, column in row.items():
+            if name not in self._block:  # a cost that is reported for the first time
+                self._block[name] = np.full((len(self._block["rewards"]), *column.shape), np.nan)
             if self._block[name].dtype != column.dtype:  # a first row of whole numbers says nothing of the next ones
                 self._block[name] = self._block[name].astype(np.result_type(self._block[name], column), copy=False)
             self._block[name][self._filled] = column
@@ -258,7 +270,10 @@ class Recording(gym.vector.VectorWrapper):
 
     def _episode(self, i: int, last: Columns, *, terminated: bool = False, truncated: bool = True) -> Episode:
         parts = [*self._fragments[i], self._of(i)]
-        columns = {name: np.concatenate([part[name] for part in parts]) for name in self._block}
+        columns = {
+            name: np.concatenate([part.get(name, np.full(len(part["rewards"]), np.nan)) for part in parts])
+            for name in self._block
+        }
         for name, value in last.items():
             columns[name] = np.concatenate([columns[name], np.asarray(value)[None]])
         for name in ("rewards", "actions", *(f"infos/{key}" for key in self._sources)):

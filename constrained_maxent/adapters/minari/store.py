@@ -191,7 +191,10 @@ class Store:
             "generation": self._generation,
             "longer": [name for name, column in first.columns.items() if len(column) > len(first)],
         }
-        arrays = {name: _plain(np.concatenate([e.columns[name] for e in episodes.values()])) for name in first.columns}
+        arrays = {
+            name: _plain(np.concatenate([e.columns.get(name, np.full(len(e), np.nan)) for e in episodes.values()]))
+            for name in dict.fromkeys(name for episode in episodes.values() for name in episode.columns)
+        }
         with replacing(path) as temporary, temporary.open("wb") as file:
             text = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
             np.savez(file, **{"about": text, **arrays})
@@ -261,6 +264,7 @@ class Store:
                 )
                 storage.update_metadata({"dataset_id": self.name, "minari_version": __version__})
             storage.update_episodes(self._buffers(numbers, spaces))
+            _fill(self._new / "main_data.hdf5")
             next_number = 1 + max([self.n_numbered - 1, *numbers])
             about = {"source": self._source, "next_number": next_number, **describe(MinariDataset(storage))}
             storage.update_metadata({"algorithm_name": "constrained-maxent", OURS: json.loads(json.dumps(about))})
@@ -328,6 +332,18 @@ def _episodes(part: Path) -> dict[int, Episode]:
         found[number] = Episode(seed, {name: column[begins[name] : ends[name]] for name, column in columns.items()})
         begin += length
     return found
+
+
+def _fill(file: Path) -> None:
+    """Give all episodes of a file the same infos: NaN for costs that were not reported before later ones."""
+    import h5py
+
+    with h5py.File(file, "r+") as content:
+        groups = [(int(group.attrs["total_steps"]), group.require_group("infos")) for group in content.values()]
+        names = {name for _, infos in groups for name in infos}
+        for length, infos in groups:
+            for name in names - infos.keys():
+                infos.create_dataset(name, data=np.full(length, np.nan), chunks=True, maxshape=(None,))
 
 
 def _plain(column: Any) -> Any:

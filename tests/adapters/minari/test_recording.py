@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
-from constrained_maxent.adapters.minari import Episode, Recording
+from constrained_maxent.adapters.minari import Episode, Recording, recording
+from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.wrappers.states import StateReader
 
 STEPS = 4
@@ -44,11 +45,11 @@ class Line(gym.vector.VectorEnv[Any, Any, Any]):
 def record(env: Line, actions: list[Any], *, reader: StateReader | None = None, **sources: str) -> list[Episode]:
     """What is handed over as these actions are taken, in as many episodes as they make."""
     found: list[Episode | None] = []
-    recording = Recording(env, lambda copy, episode: found.append(episode), sources=sources, reader=reader)
+    recorder = Recording(env, lambda copy, episode: found.append(episode), sources=sources, reader=reader)
     for t, action in enumerate(actions):
         if t % STEPS == 0:
-            recording.reset()
-        recording.step(np.array([[action]]))
+            recorder.reset()
+        recorder.step(np.array([[action]]))
     return [episode for episode in found if episode is not None]
 
 
@@ -69,4 +70,38 @@ def test_whole_numbers_at_first_cut_nothing(dtype: Any) -> None:
 def test_states_that_are_whole_numbers_at_first_are_not_cut() -> None:
     env = Line()
     (episode,) = record(env, [1, 0.5, 0.25, 0.5], reader=StateReader("place", env.single_observation_space))
+    np.testing.assert_array_equal(episode.columns["infos/place"], [[0.0], [1.0], [1.5], [1.75], [2.25]])
+
+
+class Reporting(Line):
+    """It reports ``cost_far`` beyond 1 only, ``cost_near`` never, and texts, which are no costs."""
+
+    def costs(self) -> Mapping[str, Any]:
+        costs = {"cost_far": np.array([self.at]), "_cost_far": np.array([self.at > 1.0])}
+        return costs | {"cost_name": np.array(["far"]), "cost_far/er": np.array([1.0])}
+
+
+def test_a_cost_that_nobody_watches_is_there_from_its_first_report_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "_MOST_CALLS", 2)  # the episode's first half is cut off before
+    near, far = record(Reporting(), [0.5, 0, 0, 0, 0.5, 0.5, 0, 0.25])
+    assert "infos/cost_far" not in near.columns
+    np.testing.assert_array_equal(far.columns["infos/cost_far"], [np.nan, np.nan, np.nan, 1.25])
+    assert {name for name in far.columns if name.startswith("infos/")} == {"infos/cost_far"}
+
+
+def test_names_that_cannot_be_columns_are_refused() -> None:
+    env = Line()
+    with pytest.raises(InvalidSetting, match="'metrics/cost' cannot be recorded"):
+        record(env, [], **{"metrics/cost": "metrics/cost"})
+    with pytest.raises(InvalidSetting, match="'where/x' cannot be recorded"):
+        record(env, [], reader=StateReader("where/x", env.single_observation_space))
+    with pytest.raises(InvalidSetting, match="'state' cannot be recorded"):  # that of the coordinates has this name
+        record(env, [], reader=StateReader([0], env.single_observation_space), state="state")
+
+
+def test_state_and_cost_of_one_key_are_one_column() -> None:
+    env = Line()
+    (episode,) = record(
+        env, [1, 0.5, 0.25, 0.5], reader=StateReader("place", env.single_observation_space), place="place"
+    )
     np.testing.assert_array_equal(episode.columns["infos/place"], [[0.0], [1.0], [1.5], [1.75], [2.25]])
