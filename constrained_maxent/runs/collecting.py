@@ -21,9 +21,9 @@ from constrained_maxent.evaluation.rollouts import Predictor
 from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.runs.environments import bare_spec, make_copies
 from constrained_maxent.runs.evaluation import make_evaluation_environment
-from constrained_maxent.runs.lock import Lock
+from constrained_maxent.runs.ledger import held
 from constrained_maxent.runs.provenance import described, metadata
-from constrained_maxent.runs.run_folder import LOCK, RunFolder
+from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.runs.states import VectorEnv
 from constrained_maxent.runs.training import load_agent, load_config
@@ -126,28 +126,26 @@ def collect(
                 return trained
             return UniformActions(copies, seed=draws)
 
-        with closing(make_copies(env_id, settings, n)) as copies:
-            store.begin()
-            with Lock(store.parts_folder / LOCK) as lock, lock.renewed():
-                gathering = _Gathering(store, copies, tracking, steps, seed, horizon)
-                first = gathering.n_known
-                if not gathering.is_done:
-                    gathering.run(act(derived_seed(seed, first, len(gathering.lengths), COLLECTION)), progress_bar)
-                numbers = gathering.chosen()
-                spec = bare_spec(env_id, settings)
-                found: list[RolloutEvaluation] = []
+        with closing(make_copies(env_id, settings, n)) as copies, held(store):
+            gathering = _Gathering(store, copies, tracking, steps, seed, horizon)
+            first = gathering.n_known
+            if not gathering.is_done:
+                gathering.run(act(derived_seed(seed, first, len(gathering.lengths), COLLECTION)), progress_bar)
+            numbers = gathering.chosen()
+            spec = bare_spec(env_id, settings)
+            found: list[RolloutEvaluation] = []
 
-                def describe(data: Any) -> Mapping[str, Any]:
-                    found.append(evaluate_batch(stack, minari.batch(data, stack), seed=seed))
-                    limits = [str(verdict) for verdict in found[0].limits]
-                    evaluation = found[0].to_json()
-                    return metadata(stack, asked=steps, void=gathering.void, evaluation=evaluation, limits=limits)
+            def describe(data: Any) -> Mapping[str, Any]:
+                found.append(evaluate_batch(stack, minari.batch(data, stack), seed=seed))
+                limits = [str(verdict) for verdict in found[0].limits]
+                evaluation = found[0].to_json()
+                return metadata(stack, asked=steps, void=gathering.void, evaluation=evaluation, limits=limits)
 
-                if numbers or not store.is_published:
-                    store.publish(numbers, single_spaces(copies), spec, describe)
-                else:
-                    store.clear()
-                    found.append(evaluate_batch(stack, minari.batch(dataset, stack), seed=seed))
+            if numbers or not store.is_published:
+                store.publish(numbers, single_spaces(copies), spec, describe)
+            else:
+                store.clear()
+                found.append(evaluate_batch(stack, minari.batch(dataset, stack), seed=seed))
     data = minari.open_dataset(dataset)
     return Collected(dataset, len(data), int(data.total_steps), gathering.void, found[0])
 

@@ -13,6 +13,7 @@ import pytest
 
 from constrained_maxent import runs
 from constrained_maxent.errors import InvalidDataset, InvalidSetting
+from constrained_maxent.runs import collecting
 
 minari = pytest.importorskip("minari")
 
@@ -164,7 +165,47 @@ def test_state_and_cost_may_be_one_key_of_info(runner: str) -> None:
     assert found.evaluation.costs["speed"].mean.mean == 2.0
 
 
-def test_a_name_that_cannot_be_a_column_is_refused_before_a_step(runner: str) -> None:
+def test_a_name_that_cannot_be_a_column_is_refused_before_a_step(runner: str, datasets: Path) -> None:
     settings = runs.TrainSettings(cost="metrics/speed", limit=1.0)
     with pytest.raises(InvalidSetting, match="metrics/speed"):
         runs.collect(runner, "some/slash-v0", steps=3, num_envs=1, settings=settings)
+    assert not (datasets / "some" / "slash-v0").exists()
+
+
+def test_a_call_with_fewer_steps_leaves_what_a_longer_one_has_begun(
+    runner: str, datasets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four episodes of three steps are there when it is interrupted; the first is asked for, and then all."""
+    with monkeypatch.context() as patch:
+        patch.setattr(collecting, "PART_BYTES", 1)
+        patch.setattr(collecting, "evaluate_batch", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            runs.collect(runner, "some/parts-v0", steps=12, num_envs=1)
+    parts = datasets / "some/parts-v0/.collecting"
+    assert runs.collect(runner, "some/parts-v0", steps=3, num_envs=1).episodes == 1
+    assert len(list(parts.glob("part-*.npz"))) == 3
+    assert runs.collect(runner, "some/parts-v0", steps=2, num_envs=1).episodes == 1
+    assert len(list(parts.glob("part-*.npz"))) == 3
+    with monkeypatch.context() as patch:
+        patch.setattr(collecting.minari.Recording, "step", interrupt)
+        assert runs.collect(runner, "some/parts-v0", steps=12, num_envs=1).episodes == 4
+    assert not parts.exists()
+    seeds = minari.load_dataset("some/parts-v0").storage.get_episode_metadata(range(4))
+    assert len({found["seed"] for found in seeds}) == 4
+
+
+def interrupt(*_: Any, **__: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_part_that_is_damaged_is_named(runner: str, datasets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(collecting, "evaluate_batch", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            runs.collect(runner, "some/damaged-v0", steps=3, num_envs=1)
+    (part,) = (datasets / "some/damaged-v0/.collecting").glob("part-*.npz")
+    part.write_bytes(part.read_bytes()[:50])
+    with pytest.raises(InvalidDataset, match=rf"{part.name} cannot be read .* delete it"):
+        runs.collect(runner, "some/damaged-v0", steps=3, num_envs=1)
+    part.unlink()
+    assert runs.collect(runner, "some/damaged-v0", steps=3, num_envs=1).episodes == 1

@@ -6,17 +6,20 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import DependencyNotInstalled
+from numpy.typing import NDArray
 
-from constrained_maxent.adapters.minari.recording import Episode, nested
+from constrained_maxent.adapters.minari.recording import Columns, Episode, nested
 from constrained_maxent.atomic import naming, replacing, write_text
 from constrained_maxent.errors import InvalidDataset, InvalidSetting, UnsupportedSpace
 
@@ -94,6 +97,7 @@ class Store:
         self._plan = self.parts_folder / "source.json"
         self._new, self._old = self.parts_folder / "data", self.parts_folder / "old"
         self._generation = 0  # of what is under way
+        self._is_noted = False
         if not self.data.exists() and self._old.exists():  # killed between two renames
             (self._new if self._new.exists() else self._old).rename(self.data)
         for found, where in ((self._published(), self.data), (self._begun(), self.parts_folder)):
@@ -110,19 +114,31 @@ class Store:
         return self.data.exists()
 
     def begin(self) -> None:
-        """Make the folder, and note whose it is."""
-        from minari.dataset.minari_dataset import parse_dataset_id
-        from minari.namespace import create_namespace, list_local_namespaces
-
-        namespace = parse_dataset_id(self.name)[0]
-        if namespace is not None and namespace not in list_local_namespaces():
-            create_namespace(namespace)
+        """Make the folder; the first part will say whose it is."""
         self.parts_folder.mkdir(parents=True, exist_ok=True)
-        write_text(self._plan, json.dumps(self._source))
+
+    def leave(self) -> None:
+        """Remove the folders in which nothing was written."""
+        for folder in (self.parts_folder, self.folder):
+            with suppress(OSError):
+                folder.rmdir()
+
+    def discard(self) -> None:
+        """Remove all parts."""
+        for path in self.parts_folder.glob("*.npz"):
+            path.unlink()
 
     def clear(self) -> None:
-        """Remove the parts."""
-        shutil.rmtree(self.parts_folder, ignore_errors=True)
+        """Remove the parts that are in the data set; others stay, for when it grows."""
+        begin = self.n_numbered
+        for path in self._parts():
+            if all(number < begin for number, _, _ in _about(path)["episodes"]):
+                path.unlink()
+        for path in self.parts_folder.glob("under-way-*.npz"):
+            path.unlink()
+        shutil.rmtree(self._old, ignore_errors=True)
+        if not self.has_parts:
+            shutil.rmtree(self.parts_folder, ignore_errors=True)
 
     def _published(self) -> Any:
         if not self.data.exists():
@@ -138,12 +154,12 @@ class Store:
             raise InvalidDataset(f"{self.data} is no data set that can be read ({error}): delete it first.") from error
 
     def _begun(self) -> Any:
-        if not self.parts_folder.exists():
-            return None
+        if not self.has_parts:
+            return None  # whose folder it was does not matter
         try:
             return json.loads(self._plan.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            return None  # killed before it was written: no part can be there
+            return {}
 
     @property
     def n_numbered(self) -> int:
@@ -195,6 +211,9 @@ class Store:
             name: _plain(np.concatenate([e.columns.get(name, np.full(len(e), np.nan)) for e in episodes.values()]))
             for name in dict.fromkeys(name for episode in episodes.values() for name in episode.columns)
         }
+        if not self._is_noted:
+            write_text(self._plan, json.dumps(self._source))
+            self._is_noted = True
         with replacing(path) as temporary, temporary.open("wb") as file:
             text = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
             np.savez(file, **{"about": text, **arrays})
@@ -214,6 +233,11 @@ class Store:
         read = lru_cache(maxsize=4)(_episodes)
         for number in numbers:
             yield read(places[number])[number]
+
+    def column(self, name: str) -> Iterator[NDArray[Any]]:
+        """A column of all that parts hold, what is under way included, in no order."""
+        for path in self.parts_folder.glob("*.npz"):
+            yield _columns(path, [name])[name]
 
     def keep(self, kept: Callable[[Episode], Episode | None]) -> None:
         """Put in the place of each episode in the parts what is kept of it."""
@@ -246,9 +270,14 @@ class Store:
             describe: the metadata of the data set that it is given.
         """
         from minari import MinariDataset, __version__
+        from minari.dataset.minari_dataset import parse_dataset_id
         from minari.dataset.minari_storage import MinariStorage
+        from minari.namespace import create_namespace, list_local_namespaces
 
         with naming(self.data):
+            namespace = parse_dataset_id(self.name)[0]
+            if namespace is not None and namespace not in list_local_namespaces():
+                create_namespace(namespace)
             shutil.rmtree(self._new, ignore_errors=True)
             if self.is_published:
                 shutil.copytree(self.data, self._new)
@@ -316,15 +345,25 @@ def storable(space: gym.Space[Any]) -> gym.Space[Any]:
 
 
 def _about(part: Path) -> Any:
-    with np.load(part, allow_pickle=False) as file:
-        return json.loads(file["about"].tobytes())
+    return json.loads(_columns(part, ["about"])["about"].tobytes())
+
+
+def _columns(part: Path, names: Sequence[str] | None = None) -> Columns:
+    """Columns of a part, by default all."""
+    try:
+        with part.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+            return {name: file[name] for name in names or file.files if names or name != "about"}
+    except (OSError, ValueError, EOFError, KeyError, BadZipFile) as error:
+        raise InvalidDataset(
+            f"{part} cannot be read ({type(error).__name__}: {error}): delete it. What it held is collected again; of "
+            "a recorded training it is lost."
+        ) from error
 
 
 def _episodes(part: Path) -> dict[int, Episode]:
     """All that a part holds, by number."""
     about = _about(part)
-    with np.load(part, allow_pickle=False) as file:
-        columns = {name: file[name] for name in file.files if name != "about"}
+    columns = _columns(part)
     found, begin = {}, 0
     for i, (number, seed, length) in enumerate(about["episodes"]):
         begins = {name: begin + i * (name in about["longer"]) for name in columns}
@@ -363,5 +402,13 @@ def _plain_spec(spec: EnvSpec | None) -> EnvSpec | None:
 def _difference(found: Mapping[str, Any], given: Mapping[str, Any]) -> str:
     if not found:
         return "it was not made by this package"
-    names = sorted(name for name in {*found, *given} if found.get(name) != given.get(name))
-    return ", ".join(f"{name} is {str(found.get(name))[:80]} and not {str(given.get(name))[:80]}" for name in names)
+    return ", ".join(_differing(found, given))
+
+
+def _differing(found: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[str]:
+    for name in sorted({*found, *given}):
+        old, new = found.get(name), given.get(name)
+        if isinstance(old, dict) and isinstance(new, dict):
+            yield from _differing(old, new)
+        elif old != new:
+            yield f"{name} is {str(old)[:80]} and not {str(new)[:80]}"
