@@ -35,6 +35,10 @@ from constrained_maxent.wrappers.vector import TrackOccupancy
 
 COPIES = 64
 """Of an environment that run in parallel, if nothing is said."""
+_AGENT = (
+    "agent= is a function, or a class, that makes what acts of a seed, and policy= what it is called: collect(..., "
+    'agent=lambda seed: as_agent(model, seed=seed), policy="PPO").'
+)
 _PART_SECONDS = 30.0
 _MOST_VOID = 10
 
@@ -96,11 +100,9 @@ def collect(
     """
     steps, seed = check_count("steps", steps), check_seed("seed", seed)
     minari.require_minari()
-    if (agent is None) != (policy is None) or (agent is not None and hasattr(agent, "predict")):
-        raise InvalidSetting(
-            "agent= is a function that makes what acts of a seed, and policy= what it is called: collect(..., "
-            'agent=lambda seed: as_agent(model, seed=seed), policy="PPO").'
-        )
+    is_made = hasattr(agent, "predict") and not isinstance(agent, type)
+    if (agent is None) != (policy is None) or is_made or not (agent is None or callable(agent)):
+        raise InvalidSetting(_AGENT)
     if isinstance(source, RunFolder):
         if settings is not None:
             raise InvalidSetting("settings= are those of an environment that is given by its id; a run has its own.")
@@ -120,7 +122,9 @@ def collect(
 
         def act(draws: int) -> Predictor:
             if agent is not None:
-                return agent(draws)
+                if not hasattr(made := agent(draws), "predict"):
+                    raise InvalidSetting(f"agent= makes {made!r:.200}, which has no predict(). {_AGENT}")
+                return made
             if trained is not None:
                 trained.reseed_predictions(draws)
                 return trained
@@ -206,7 +210,12 @@ class _Gathering:
             everywhere = np.ones(n, dtype=bool)
             observations, _ = env.reset(seed=self._assign(everywhere))
             while not self.is_done:
-                actions, _ = agent.predict(observations, deterministic=False)
+                reply = agent.predict(observations, deterministic=False)
+                if not isinstance(reply, tuple) or len(reply) != 2 or reply[0] is None:
+                    raise InvalidData(
+                        f"The agent's predict() must return actions, and something beside them, got {reply!r:.200}."
+                    )
+                actions = reply[0]
                 observations, _, terminated, truncated, _ = env.step(actions)
                 done = terminated | truncated
                 if done.any():

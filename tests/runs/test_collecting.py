@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from constrained_maxent import runs
-from constrained_maxent.errors import InvalidDataset, InvalidSetting
+from constrained_maxent.errors import InvalidData, InvalidDataset, InvalidSetting
 from constrained_maxent.runs import collecting
 
 minari = pytest.importorskip("minari")
@@ -209,3 +209,37 @@ def test_a_part_that_is_damaged_is_named(runner: str, datasets: Path, monkeypatc
         runs.collect(runner, "some/damaged-v0", steps=3, num_envs=1)
     part.unlink()
     assert runs.collect(runner, "some/damaged-v0", steps=3, num_envs=1).episodes == 1
+
+
+class Standing:
+    """An agent of somebody's, made for a seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def predict(self, observation: Any, *, deterministic: bool) -> Any:
+        return np.zeros(len(observation), np.int64), None
+
+
+class Silent(Standing):
+    def predict(self, observation: Any, *, deterministic: bool) -> Any:
+        return None
+
+
+def test_an_agent_is_made_by_a_function_or_a_class(runner: str) -> None:
+    found = runs.collect(runner, "some/standing-v0", steps=3, num_envs=1, agent=Standing, policy="standing")
+    assert found.episodes == 1
+    with pytest.raises(InvalidSetting, match="a function, or a class"):
+        runs.collect(runner, "some/other-v0", steps=3, num_envs=1, agent=Standing(0), policy="standing")
+    with pytest.raises(InvalidSetting, match="makes 'words', which has no predict"):
+        runs.collect(runner, "some/other-v0", steps=3, num_envs=1, agent=lambda seed: "words", policy="words")
+    with pytest.raises(InvalidData, match=r"predict\(\) must return actions .* got None"):
+        runs.collect(runner, "some/other-v0", steps=3, num_envs=1, agent=Silent, policy="silent")
+
+
+def test_a_data_set_that_is_damaged_does_not_grow(runner: str, datasets: Path) -> None:
+    runs.collect(runner, "some/damaged-v0", steps=3, num_envs=1)
+    file = datasets / "some" / "damaged-v0" / "data" / "main_data.hdf5"
+    file.write_bytes(file.read_bytes()[:1000])
+    with pytest.raises(InvalidDataset, match="no data set that can be read"):
+        runs.collect(runner, "some/damaged-v0", steps=6, num_envs=1)

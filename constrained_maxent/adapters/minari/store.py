@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from functools import lru_cache
 from pathlib import Path
@@ -27,6 +27,7 @@ OURS = "constrained_maxent"
 """Key of the metadata under which everything of this package stands."""
 PART_BYTES = 32_000_000
 """What is kept in memory before it is written as a part."""
+_FILE = "main_data.hdf5"  # as Minari calls it
 
 
 def require_minari() -> None:
@@ -57,6 +58,21 @@ def open_dataset(name: str) -> Any:
         raise InvalidDataset(f"There is no data set {name!r} on this machine ({error}).") from error
     except Exception as error:
         raise InvalidDataset(f"The data set {name!r} cannot be read: {type(error).__name__}: {error}") from error
+
+
+def episodes_of(data: Any, indices: Iterable[int]) -> Iterator[Any]:
+    """Episodes of a data set one by one, as Minari has them. Raises InvalidDataset: they cannot be read."""
+    episodes = data.iterate_episodes(indices)
+    while True:
+        try:
+            episode = next(episodes, None)
+        except Exception as error:  # whatever HDF5, Minari and their decoders say of a damaged file
+            raise InvalidDataset(
+                f"The episodes of {data.id!r} cannot be read: {type(error).__name__}: {error}. Make the data set anew."
+            ) from error
+        if episode is None:
+            return
+        yield episode
 
 
 def check_name(name: str) -> None:
@@ -143,13 +159,24 @@ class Store:
     def _published(self) -> Any:
         if not self.data.exists():
             return None
-        return (self.metadata().get(OURS) or {}).get("source", {})
+        import h5py
+
+        about = self.metadata().get(OURS)
+        if about is None:
+            return {}
+        with self._readable(), h5py.File(self.data / _FILE):
+            return about["source"]
 
     def metadata(self) -> dict[str, Any]:
         """Of the data set that is there, as its file has it. Raises InvalidDataset: it cannot be read."""
-        try:
+        with self._readable():
             content: dict[str, Any] = json.loads((self.data / "metadata.json").read_text(encoding="utf-8"))
             return content
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        try:
+            yield
         except (OSError, ValueError) as error:
             raise InvalidDataset(f"{self.data} is no data set that can be read ({error}): delete it first.") from error
 
@@ -293,7 +320,7 @@ class Store:
                 )
                 storage.update_metadata({"dataset_id": self.name, "minari_version": __version__})
             storage.update_episodes(self._buffers(numbers, spaces))
-            _fill(self._new / "main_data.hdf5")
+            _fill(self._new / _FILE)
             next_number = 1 + max([self.n_numbered - 1, *numbers])
             about = {"source": self._source, "next_number": next_number, **describe(MinariDataset(storage))}
             storage.update_metadata({"algorithm_name": "constrained-maxent", OURS: json.loads(json.dumps(about))})
