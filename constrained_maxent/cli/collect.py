@@ -42,6 +42,8 @@ class Collect:
     """With the id of an environment: the state that is stored beside observations, as in cmaxent train."""
     cells: tuple[int, ...] | None = None
     """With the id of an environment: of a state that is a cell, as in cmaxent train."""
+    periodic: tuple[int, ...] | None = None
+    """With the id of an environment: coordinates of the state that are angles, as in cmaxent train."""
     env_kwargs: str = "{}"
     """With the id of an environment: its arguments, as a JSON object."""
     quiet: bool = False
@@ -49,7 +51,7 @@ class Collect:
 
     def run(self, given: frozenset[str]) -> int:
         is_run = Path(self.run_folder).is_dir()
-        own = {"limit", "cost", "state", "cells", "env-kwargs"} & given
+        own = {"limit", "cost", "state", "cells", "periodic", "env-kwargs"} & given
         if is_run and own:
             raise InvalidSetting(
                 f"A run has settings of its own: leave out {', '.join(f'--{name}' for name in sorted(own))}."
@@ -59,7 +61,12 @@ class Collect:
         env_id, settings = (
             self.run_folder,
             TrainSettings(
-                limit=self.limit, cost=self.cost, state=self.state, cells=self.cells, env_kwargs=self.env_kwargs
+                limit=self.limit,
+                cost=self.cost,
+                state=self.state,
+                cells=self.cells,
+                periodic=self.periodic,
+                env_kwargs=self.env_kwargs,
             ),
         )
         if is_run and self.uniform:

@@ -48,8 +48,10 @@ class Evaluate:
     """With --dataset: what λ̂ is over, as in cmaxent train."""
     cells: tuple[int, ...] | None = None
     """With --dataset: of a state that is a cell, as in cmaxent train."""
+    periodic: tuple[int, ...] | None = None
+    """With --dataset: coordinates of the state that are angles, as in cmaxent train."""
     cost: str | None = None
-    """With --dataset: key of infos that carries the cost."""
+    """With --dataset: key of infos that carries the cost; "cost" if it is there."""
     limit: float | None = None
     """With --dataset: what the cost is held against."""
     env_kwargs: str = "{}"
@@ -63,7 +65,7 @@ class Evaluate:
     def run(self, given: frozenset[str]) -> int:
         if self.dataset is not None:
             return self._dataset(self.dataset, given)
-        if lonely := sorted({"env-id", "state", "cells", "cost", "limit", "env-kwargs"} & given):
+        if lonely := sorted({"env-id", "state", "cells", "periodic", "cost", "limit", "env-kwargs"} & given):
             raise InvalidSetting(f"{', '.join(f'--{name}' for name in lonely)}: only with --dataset.")
         if not self.run_folders:
             raise InvalidSetting("Which run? cmaxent evaluate RUN, the folder of a training run.")
@@ -84,9 +86,14 @@ class Evaluate:
         if self.run_folders:
             raise InvalidSetting("Runs or --dataset: give one of them.")
         settings = None
-        if {"state", "cells", "cost", "limit", "env-kwargs"} & given:
+        if {"state", "cells", "periodic", "cost", "limit", "env-kwargs"} & given:
             settings = runs.TrainSettings(
-                state=self.state, cells=self.cells, cost=self.cost, limit=self.limit, env_kwargs=self.env_kwargs
+                state=self.state,
+                cells=self.cells,
+                periodic=self.periodic,
+                cost=self.cost,
+                limit=self.limit,
+                env_kwargs=self.env_kwargs,
             )
         found = runs.evaluate_dataset(name, self.env_id, settings, n_episodes=self.episodes, seed=self.seed)
         print_evaluation(name, found)

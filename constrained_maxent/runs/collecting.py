@@ -21,9 +21,9 @@ from constrained_maxent.evaluation.rollouts import Predictor
 from constrained_maxent.occupancy.horizon import find_horizon
 from constrained_maxent.runs.environments import bare_spec, make_copies
 from constrained_maxent.runs.evaluation import make_evaluation_environment
-from constrained_maxent.runs.lock import Lock
+from constrained_maxent.runs.ledger import held
 from constrained_maxent.runs.provenance import described, metadata
-from constrained_maxent.runs.run_folder import LOCK, RunFolder
+from constrained_maxent.runs.run_folder import RunFolder
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.runs.states import VectorEnv
 from constrained_maxent.runs.training import load_agent, load_config
@@ -35,6 +35,10 @@ from constrained_maxent.wrappers.vector import TrackOccupancy
 
 COPIES = 64
 """Of an environment that run in parallel, if nothing is said."""
+_AGENT = (
+    "agent= is a function, or a class, that makes what acts of a seed, and policy= what it is called: collect(..., "
+    'agent=lambda seed: as_agent(model, seed=seed), policy="PPO").'
+)
 _PART_SECONDS = 30.0
 _MOST_VOID = 10
 
@@ -96,11 +100,9 @@ def collect(
     """
     steps, seed = check_count("steps", steps), check_seed("seed", seed)
     minari.require_minari()
-    if (agent is None) != (policy is None) or (agent is not None and hasattr(agent, "predict")):
-        raise InvalidSetting(
-            "agent= is a function that makes what acts of a seed, and policy= what it is called: collect(..., "
-            'agent=lambda seed: as_agent(model, seed=seed), policy="PPO").'
-        )
+    is_made = hasattr(agent, "predict") and not isinstance(agent, type)
+    if (agent is None) != (policy is None) or is_made or not (agent is None or callable(agent)):
+        raise InvalidSetting(_AGENT)
     if isinstance(source, RunFolder):
         if settings is not None:
             raise InvalidSetting("settings= are those of an environment that is given by its id; a run has its own.")
@@ -120,34 +122,34 @@ def collect(
 
         def act(draws: int) -> Predictor:
             if agent is not None:
-                return agent(draws)
+                if not hasattr(made := agent(draws), "predict"):
+                    raise InvalidSetting(f"agent= makes {made!r:.200}, which has no predict(). {_AGENT}")
+                return made
             if trained is not None:
                 trained.reseed_predictions(draws)
                 return trained
             return UniformActions(copies, seed=draws)
 
-        with closing(make_copies(env_id, settings, n)) as copies:
-            store.begin()
-            with Lock(store.parts_folder / LOCK) as lock, lock.renewed():
-                gathering = _Gathering(store, copies, tracking, steps, seed, horizon)
-                first = gathering.n_known
-                if not gathering.is_done:
-                    gathering.run(act(derived_seed(seed, first, len(gathering.lengths), COLLECTION)), progress_bar)
-                numbers = gathering.chosen()
-                spec = bare_spec(env_id, settings)
-                found: list[RolloutEvaluation] = []
+        with closing(make_copies(env_id, settings, n)) as copies, held(store):
+            gathering = _Gathering(store, copies, tracking, steps, seed, horizon)
+            first = gathering.n_known
+            if not gathering.is_done:
+                gathering.run(act(derived_seed(seed, first, len(gathering.lengths), COLLECTION)), progress_bar)
+            numbers = gathering.chosen()
+            spec = bare_spec(env_id, settings)
+            found: list[RolloutEvaluation] = []
 
-                def describe(data: Any) -> Mapping[str, Any]:
-                    found.append(evaluate_batch(stack, minari.batch(data, stack), seed=seed))
-                    limits = [str(verdict) for verdict in found[0].limits]
-                    evaluation = found[0].to_json()
-                    return metadata(stack, asked=steps, void=gathering.void, evaluation=evaluation, limits=limits)
+            def describe(data: Any) -> Mapping[str, Any]:
+                found.append(evaluate_batch(stack, minari.batch(data, stack), seed=seed))
+                limits = [str(verdict) for verdict in found[0].limits]
+                evaluation = found[0].to_json()
+                return metadata(stack, asked=steps, void=gathering.void, evaluation=evaluation, limits=limits)
 
-                if numbers or not store.is_published:
-                    store.publish(numbers, single_spaces(copies), spec, describe)
-                else:
-                    store.clear()
-                    found.append(evaluate_batch(stack, minari.batch(dataset, stack), seed=seed))
+            if numbers or not store.is_published:
+                store.publish(numbers, single_spaces(copies), spec, describe)
+            else:
+                store.clear()
+                found.append(evaluate_batch(stack, minari.batch(dataset, stack), seed=seed))
     data = minari.open_dataset(dataset)
     return Collected(dataset, len(data), int(data.total_steps), gathering.void, found[0])
 
@@ -208,7 +210,12 @@ class _Gathering:
             everywhere = np.ones(n, dtype=bool)
             observations, _ = env.reset(seed=self._assign(everywhere))
             while not self.is_done:
-                actions, _ = agent.predict(observations, deterministic=False)
+                reply = agent.predict(observations, deterministic=False)
+                if not isinstance(reply, tuple) or len(reply) != 2 or reply[0] is None:
+                    raise InvalidData(
+                        f"The agent's predict() must return actions, and something beside them, got {reply!r:.200}."
+                    )
+                actions = reply[0]
                 observations, _, terminated, truncated, _ = env.step(actions)
                 done = terminated | truncated
                 if done.any():

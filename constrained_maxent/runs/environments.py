@@ -7,7 +7,7 @@ import inspect
 import json
 import warnings
 from collections import ChainMap
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -64,7 +64,7 @@ def completed(env_id: str, settings: TrainSettings) -> TrainSettings:
     return replace(settings, iterations=settings.iterations or iterations, num_envs=settings.num_envs or num_envs)
 
 
-def make_environment(env_id: str, settings: TrainSettings) -> VectorEnv:
+def make_environment(env_id: str, settings: TrainSettings, *, reported: Collection[str] | None = None) -> VectorEnv:
     """The vector environment of a run; one that is not wrapped yet is wrapped with an objective and its constraints.
 
     The objective is the entropy, or the functional that ``settings.objective`` names; the constraints are the cost that
@@ -72,6 +72,12 @@ def make_environment(env_id: str, settings: TrainSettings) -> VectorEnv:
 
     Finite observations are counted. Of others λ̂ is a mixture over the state: ``info["state"]`` where the environment
     reports it, else the observation; or over what ``settings.state`` takes of it, which ``settings.cells`` has counted.
+
+    Args:
+        env_id: any registered id.
+        settings: of the run.
+        reported: keys of info that may carry the cost, where the steps are none of this environment's; by default
+            those that it reports itself.
 
     Raises:
         InvalidSetting: unknown id, or arguments that the environment does not take.
@@ -89,7 +95,7 @@ def make_environment(env_id: str, settings: TrainSettings) -> VectorEnv:
     bare = _make(env_id, settings)
     try:
         if not _is_wrapped(bare):
-            return wrap(bare, settings)
+            return wrap(bare, settings, reported=reported)
         if given := [*tracking, *terms, *_given(settings, BARE)]:
             raise InvalidSetting(f"{env_id} brings its own wrappers: leave out {', '.join(given)}.")
     except BaseException:
@@ -269,7 +275,7 @@ def _is_wrapped(env: VectorEnv) -> bool:
     return True
 
 
-def wrap(bare: VectorEnv, settings: TrainSettings) -> VectorEnv:
+def wrap(bare: VectorEnv, settings: TrainSettings, *, reported: Collection[str] | None = None) -> VectorEnv:
     """The stack that ``cmaxent train`` puts around a vector environment without one; see :func:`make_environment`."""
     if settings.preset is not None:
         raise InvalidSetting("preset belongs to -PGP- environments: give beta, limit and the others one by one.")
@@ -295,8 +301,10 @@ def wrap(bare: VectorEnv, settings: TrainSettings) -> VectorEnv:
     penalty = settings.chosen_penalty() or (AdaptiveLagrangian() if settings.beta is None else Quadratic(settings.beta))
     constraints = {}
     # What is reported now and then only is named by the first step that lacks it.
-    reported = dict(ChainMap(*(step[4] for step in steps)))
-    if (key := _cost_key(reported, settings)) is not None:
+    who = "This environment" if reported is None else "The data set"
+    if reported is None:
+        reported = dict(ChainMap(*(step[4] for step in steps)))
+    if (key := _cost_key(reported, settings, who)) is not None:
         constraints["cost"] = Constraint(LinearCost(key, limit=settings.limit or 0.0), penalty)
     if settings.constraint is not None:
         name = settings.constraint.replace(":", ".").rpartition(".")[2]
@@ -348,7 +356,7 @@ def find_functional(option: str, path: str) -> Functional:
     return found
 
 
-def _cost_key(info: Mapping[str, Any], settings: TrainSettings) -> str | None:
+def _cost_key(info: Collection[str], settings: TrainSettings, who: str) -> str | None:
     """The key of a step's info that carries the cost; ``None`` for a run without a constraint."""
     key = settings.cost or "cost"
     if key in info:
@@ -358,6 +366,6 @@ def _cost_key(info: Mapping[str, Any], settings: TrainSettings) -> str | None:
         return None
     reported = ", ".join(sorted(name for name in info if not name.startswith("_"))) or "nothing"
     raise InvalidSetting(
-        f"This environment reports no info[{key!r}] (it reports: {reported}): name the key that carries the cost "
+        f"{who} reports no info[{key!r}] (it reports: {reported}): name the key that carries the cost "
         "with --cost, or leave out --cost, --beta, --penalty and --limit to explore without a constraint."
     )

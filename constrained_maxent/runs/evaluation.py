@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Collection
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -133,11 +134,14 @@ def contradiction(folder: RunFolder) -> str | None:
         return evaluate_rollouts(env, agent, n_episodes=FINITE_EPISODES, seed=SEED).contradiction
 
 
-def make_evaluation_environment(env_id: str, settings: TrainSettings, n_episodes: int) -> VectorEnv:
+def make_evaluation_environment(
+    env_id: str, settings: TrainSettings, n_episodes: int, *, reported: Collection[str] | None = None
+) -> VectorEnv:
     """The environment of a run, in batches of whole episodes that all begin as episodes do.
 
     Args:
         n_episodes: that shall be rolled out, in equal batches of one episode per copy.
+        reported: as in :func:`make_environment`.
 
     Raises:
         InvalidSetting, UnsupportedSpace, DependencyNotInstalled: see :func:`make_environment`.
@@ -150,9 +154,9 @@ def make_evaluation_environment(env_id: str, settings: TrainSettings, n_episodes
     kwargs.pop("staggered_starts", None)
     unstaggered = replace(settings, steps_per_batch=None, env_kwargs=json.dumps(kwargs))
     try:
-        return make_environment(env_id, replace(unstaggered, **whole))
+        return make_environment(env_id, replace(unstaggered, **whole), reported=reported)
     except InvalidSetting:
         if settings != replace(settings, episodes_per_batch=None, steps_per_batch=None, pairing=None):
             raise
         # An environment that brings its own wrappers also brings the size of its batches.
-        return make_environment(env_id, replace(settings, env_kwargs=json.dumps(kwargs)))
+        return make_environment(env_id, replace(settings, env_kwargs=json.dumps(kwargs)), reported=reported)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
 import numpy as np
 
 from constrained_maxent.adapters import minari
@@ -9,8 +12,10 @@ from constrained_maxent.adapters.minari.store import PART_BYTES
 from constrained_maxent.adapters.stacks import tracking_of
 from constrained_maxent.errors import InvalidDataset
 from constrained_maxent.runs.environments import bare_spec
+from constrained_maxent.runs.lock import Lock
 from constrained_maxent.runs.provenance import described, metadata, train_command
-from constrained_maxent.runs.settings import TrainSettings
+from constrained_maxent.runs.run_folder import LOCK
+from constrained_maxent.runs.settings import WRITTEN, TrainSettings
 from constrained_maxent.spaces import Environment, single_spaces
 
 
@@ -23,9 +28,18 @@ class Ledger:
         env_id, settings: of the run.
         env: its stack; it is recorded from here on.
         since: iteration that the run goes on from; what was recorded later than that, before a kill, is dropped.
+        replaces: whether the run begins anew in the place of one that recorded into the same data set.
+
+    Raises:
+        InvalidSetting: no name of a data set, or names that cannot be recorded.
+        InvalidDataset: there is a data set of this name, or a beginning of one, from another training; or what this
+            one recorded before is not there.
+        gymnasium.error.DependencyNotInstalled: without Minari.
     """
 
-    def __init__(self, env_id: str, settings: TrainSettings, env: Environment, *, since: int) -> None:
+    def __init__(
+        self, env_id: str, settings: TrainSettings, env: Environment, *, since: int, replaces: bool = False
+    ) -> None:
         self._store = _store(env_id, settings)
         self._spec = bare_spec(env_id, settings)
         self._stack = env
@@ -38,10 +52,7 @@ class Ledger:
             reader=tracking.state_reader,
             stamp=lambda: {"iteration": tracker.iteration + 1},
         )
-        if since == 0 and self._store.is_published:
-            raise InvalidDataset(
-                f"There is a data set {self._store.name!r} already: take another name or version, or delete it."
-            )
+        self._require_own(since, replaces)
         self._since, self._void, self._next = since, 0, 0
         self._command = train_command(env_id, settings)
         self._waiting: dict[int, minari.Episode] = {}
@@ -55,15 +66,39 @@ class Ledger:
         if settings.record is None or not _store(env_id, settings).has_parts:
             return ""
         ledger = cls(env_id, settings, env, since=until)
-        ledger.begin()
-        ledger.publish(until=until)
+        with ledger.held():
+            ledger.begin()
+            ledger.publish(until=until)
         return f", and its data set {settings.record!r} is made now"
 
+    def held(self) -> AbstractContextManager[None]:
+        """The folder of the data set, for this process alone, as :func:`held` has it."""
+        return held(self._store)
+
+    def _require_own(self, since: int, replaces: bool) -> None:
+        """Raise ``InvalidDataset`` where something is there that is not this run's, or what it recorded is not."""
+        store = self._store
+        if since == 0:
+            if store.is_published or (store.has_parts and not replaces):
+                what = "a data set" if store.is_published else "the beginning of a data set"
+                raise InvalidDataset(
+                    f"There is {what} {store.name!r} already: take another name or version, or delete {store.folder}."
+                )
+            return
+        published = int(store.metadata()[minari.OURS]["iterations"]) if store.is_published else 0
+        reached = max([published, *(int(column.max()) for column in store.column("infos/iteration"))])
+        if published > since or reached < since:
+            raise InvalidDataset(
+                f"The run goes on from iteration {since}, but {store.folder} has what was recorded until iteration "
+                f"{max(published, reached)}: put the run's own data set {store.name!r} back there, or set "
+                "MINARI_DATASETS_PATH to where it is. If it is lost, train anew; or go on without one, with record "
+                "set to null in the run's config.json."
+            )
+
     def begin(self) -> None:
-        """Make the folder; what a run of the same kind left, which was killed, goes if this one starts anew."""
+        """See what is there; what the run left that this one replaces goes."""
         if self._since == 0:
-            self._store.clear()
-        self._store.begin()
+            self._store.discard()
         self._store.end_under_way(self._first_free())
         self._store.keep(lambda episode: _until(episode, self._since))  # what came later will be done again
         self._next = self._first_free()
@@ -101,6 +136,21 @@ class Ledger:
         self._next += 1
 
 
+@contextmanager
+def held(store: minari.Store) -> Iterator[None]:
+    """The folder of a data set, made if need be, for this process alone. Raises FolderInUse: another one has it."""
+    store.begin()
+    try:
+        with Lock(store.parts_folder / LOCK) as lock, lock.renewed():
+            yield
+    finally:
+        store.leave()
+
+
+_LEFT_OUT = ("iterations", "seed", *WRITTEN)
+"""Settings of which a training may be resumed with others, and the seed, which stands by itself."""
+
+
 def _until(episode: minari.Episode, iteration: int) -> minari.Episode | None:
     """The steps of an episode that belong to iterations up to this one; a rest of it was cut."""
     n = int(np.count_nonzero(episode.columns["infos/iteration"] <= iteration))
@@ -114,5 +164,17 @@ def _until(episode: minari.Episode, iteration: int) -> minari.Episode | None:
 
 def _store(env_id: str, settings: TrainSettings) -> minari.Store:
     assert settings.record is not None
-    about = {"kind": "recorded", "env_id": env_id, "settings": described(settings), "seed": settings.seed}
+    problem = described(settings)
+    training = {
+        name: value
+        for name, value in settings.to_json().items()
+        if value is not None and name not in (*problem, *_LEFT_OUT)
+    }
+    about = {
+        "kind": "recorded",
+        "env_id": env_id,
+        "settings": problem,
+        "training": training,
+        "seed": settings.seed,
+    }
     return minari.Store(settings.record, about)

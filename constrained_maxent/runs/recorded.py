@@ -13,12 +13,9 @@ from typing import Any
 from constrained_maxent.errors import InvalidRun
 from constrained_maxent.evaluation import LimitVerdict
 from constrained_maxent.runs.run_folder import OWN_AGENT, RunFolder
-from constrained_maxent.runs.settings import PROBLEM
+from constrained_maxent.runs.settings import PROBLEM, WRITTEN
 from constrained_maxent.tasks.presets import PRESETS
 from constrained_maxent.types import FloatArray
-
-_WRITTEN = ("record", "log_every", "evaluate_every", "checkpoint_every", "checkpoint_minutes")
-"""Settings that say what is written down, and change nothing of what is learnt."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +65,7 @@ class Run:
         Objects in JSON are parsed.
         """
         given = self.config["settings"]
-        return _flat({name: value for name, value in given.items() if name not in ("seed", *_WRITTEN)})
+        return _flat({name: value for name, value in given.items() if name not in ("seed", *WRITTEN)})
 
     @cached_property
     def evaluation(self) -> dict[str, Any] | None:

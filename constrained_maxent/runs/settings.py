@@ -17,6 +17,8 @@ from constrained_maxent.types import check_count, check_seed, is_number
 
 BARE = ("objective", "constraint", "cost", "state", "cells", "periodic")
 """What only an environment without wrappers of its own is asked."""
+WRITTEN = ("record", "log_every", "evaluate_every", "checkpoint_every", "checkpoint_minutes")
+"""Settings that say what is written down, and change nothing of what is learnt."""
 PROBLEM = ("preset", "limit", "discount", "scale", "env_kwargs", *BARE)
 """Settings that say what is stepped and what is measured, and not how it is learnt."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +70,8 @@ def train(
 
     Raises:
         InvalidRun: the folder holds a run already, and ``overwrite`` is not set; or files that are no run's.
-        FolderInUse: another process trains in the folder.
+        FolderInUse: another process trains in the folder, or records into the same data set.
+        InvalidDataset: there is a data set of the name ``settings.record``, or a beginning of one, of another training.
         InvalidSetting, UnsupportedSpace: environment or agent cannot be made.
 
     Whatever fails before the first iteration is over, a reference of another state for example, nothing but
@@ -118,7 +119,8 @@ def resume(
 
     Raises:
         InvalidRun: no run folder, no checkpoint, damaged metrics, or nothing is left to do.
-        FolderInUse: another process trains in the folder.
+        FolderInUse: another process trains in the folder, or records into the same data set.
+        InvalidDataset: what the run recorded before is not there.
         DamagedCheckpoint, CheckpointMismatch: the checkpoint cannot be used.
 
     In each case nothing is changed.
@@ -237,7 +239,11 @@ def run_held(
     finished: dict[str, Any] | None = None
     with ExitStack() as resources:
         resources.enter_context(closing(agent.env))
-        ledger = None if settings.record is None else Ledger(env_id, settings, agent.env, since=since)
+        ledger: Ledger | None = None
+        if settings.record is not None:
+            replaces = since == 0 and _recorded_into(folder) == settings.record
+            ledger = Ledger(env_id, settings, agent.env, since=since, replaces=replaces)
+            resources.enter_context(ledger.held())
         problem, no_exact = exact_problem(agent.env)
         without_cost = lacks_cost(env_id, settings, agent.env)
         begun = time.perf_counter()
@@ -308,13 +314,21 @@ def run_held(
     )
     folder.write_json(folder.summary_path, summary)
     if ledger is not None:
-        ledger.publish(until=agent.iteration)  # last: of many short episodes it takes minutes
+        with ledger.held():
+            ledger.publish(until=agent.iteration)  # last: of many short episodes it takes minutes
     policy = agent.policy_table() if agent.is_tabular else None
     certificate, no_certificate = add_certificate(folder, summary, problem, policy)
     limits_in_words = (*map(str, limits), *on_the_way(tracker))
     return Result(
         folder, summary, agent, limits_in_words, certificate, no_certificate, interrupted, without_cost, recorder.first
     )
+
+
+def _recorded_into(folder: RunFolder) -> Any:
+    """The data set of the run that is in a folder, if there is one."""
+    with suppress(InvalidRun):
+        return folder.read_config()["settings"].get("record")
+    return None
 
 
 def _saved(recorder: Recorder, agent: Learner, folder: RunFolder) -> str:

@@ -39,9 +39,24 @@ def test_uniform_actions_are_collected_by_an_id(cmaxent):
         (("evaluate", "--dataset", "lake"), "is no name"),
         (("evaluate", "run", "--dataset", "lake/none-v0"), "one of them"),
         (("evaluate", "run", "--env-id", "CartPole-v1"), "only with --dataset"),
+        (("evaluate", "run", "--periodic", "0"), "only with --dataset"),
     ],
 )
 def test_what_cannot_be_is_named(cmaxent, words, named):
     code, _, err = cmaxent(*words)
     assert code == 2
     assert named in " ".join(err.split())
+
+
+def test_coordinates_may_be_angles(cmaxent):
+    car = ("MountainCarContinuous-v0", "--env-kwargs", '{"max_episode_steps": 9}', "--state", 0, 1, "--periodic", 0)
+    words = ("collect", *car, "--uniform", "--steps", 9, "--dataset", "car/uniform-v0", "--quiet")
+    code, _, err = cmaxent(*words)
+    assert (code, err) == (0, "")
+    about = minari.load_dataset("car/uniform-v0").storage.metadata["constrained_maxent"]
+    assert "periodic=[0]" in about["problem"]["estimator"]
+    code, _, err = cmaxent("evaluate", "--dataset", "car/uniform-v0", "--env-id", *car)
+    assert (code, err) == (0, "")
+    code, _, err = cmaxent("evaluate", "--dataset", "car/uniform-v0", "--env-id", *car[:-1], 7)
+    assert code == 2
+    assert "periodic" in err

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from constrained_maxent import runs
-from constrained_maxent.errors import InvalidDataset, InvalidSetting
+from constrained_maxent.errors import InvalidData, InvalidDataset, InvalidSetting
+from constrained_maxent.runs import collecting
 
 minari = pytest.importorskip("minari")
 
@@ -120,3 +121,125 @@ def test_copies_of_a_stack_do_not_start_staggered() -> None:
     settings = runs.TrainSettings(env_kwargs='{"time_limit": 0.2}')
     runs.collect("SafeCartpole-PGP-v0", "cart/copies-v0", steps=80, num_envs=4, settings=settings)
     assert [len(episode) for episode in minari.load_dataset("cart/copies-v0")] == [20] * 4
+
+
+class Runner(gym.Env[Any, Any]):
+    """It runs for three steps, 1, 2 and 3 m/s fast, and may hit something in the second."""
+
+    observation_space = gym.spaces.Box(-9.0, 9.0, (1,))
+    action_space = gym.spaces.Discrete(2)
+    hits = False
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        self.speed = 0.0
+        return np.zeros(1, np.float32), {"speed": 0.0}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.speed += 1.0
+        info = {"speed": self.speed, "metrics/speed": self.speed}
+        info |= {"cost_hit": 2.0} if self.hits and self.speed == 2.0 else {}
+        return np.full(1, self.speed, np.float32), 0.0, self.speed == 3.0, False, info
+
+
+@pytest.fixture
+def runner(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(Runner, "hits", False)
+    if "Runner-v0" not in gym.registry:
+        gym.register("Runner-v0", entry_point=f"{__name__}:Runner", max_episode_steps=9)
+    return "Runner-v0"
+
+
+def test_a_cost_that_is_reported_late_is_a_column_of_all_episodes(runner: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs.collect(runner, "some/hits-v0", steps=6, num_envs=2)
+    monkeypatch.setattr(Runner, "hits", True)
+    runs.collect(runner, "some/hits-v0", steps=12, num_envs=2)
+    hits = [episode.infos["cost_hit"] for episode in minari.load_dataset("some/hits-v0")]
+    np.testing.assert_array_equal(hits, [[np.nan] * 3] * 2 + [[np.nan, 2.0, np.nan]] * 2)
+
+
+def test_state_and_cost_may_be_one_key_of_info(runner: str) -> None:
+    settings = runs.TrainSettings(state=("speed",), cells=(4,), cost="speed", limit=1.0)
+    found = runs.collect(runner, "some/speed-v0", steps=3, num_envs=1, settings=settings)
+    (episode,) = minari.load_dataset("some/speed-v0")
+    assert episode.infos["speed"].ravel().tolist() == [0, 1, 2, 3]
+    assert found.evaluation.costs["speed"].mean.mean == 2.0
+
+
+def test_a_name_that_cannot_be_a_column_is_refused_before_a_step(runner: str, datasets: Path) -> None:
+    settings = runs.TrainSettings(cost="metrics/speed", limit=1.0)
+    with pytest.raises(InvalidSetting, match="metrics/speed"):
+        runs.collect(runner, "some/slash-v0", steps=3, num_envs=1, settings=settings)
+    assert not (datasets / "some" / "slash-v0").exists()
+
+
+def test_a_call_with_fewer_steps_leaves_what_a_longer_one_has_begun(
+    runner: str, datasets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four episodes of three steps are there when it is interrupted; the first is asked for, and then all."""
+    with monkeypatch.context() as patch:
+        patch.setattr(collecting, "PART_BYTES", 1)
+        patch.setattr(collecting, "evaluate_batch", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            runs.collect(runner, "some/parts-v0", steps=12, num_envs=1)
+    parts = datasets / "some/parts-v0/.collecting"
+    assert runs.collect(runner, "some/parts-v0", steps=3, num_envs=1).episodes == 1
+    assert len(list(parts.glob("part-*.npz"))) == 3
+    assert runs.collect(runner, "some/parts-v0", steps=2, num_envs=1).episodes == 1
+    assert len(list(parts.glob("part-*.npz"))) == 3
+    with monkeypatch.context() as patch:
+        patch.setattr(collecting.minari.Recording, "step", interrupt)
+        assert runs.collect(runner, "some/parts-v0", steps=12, num_envs=1).episodes == 4
+    assert not parts.exists()
+    seeds = minari.load_dataset("some/parts-v0").storage.get_episode_metadata(range(4))
+    assert len({found["seed"] for found in seeds}) == 4
+
+
+def interrupt(*_: Any, **__: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_part_that_is_damaged_is_named(runner: str, datasets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(collecting, "evaluate_batch", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            runs.collect(runner, "some/damaged-v0", steps=3, num_envs=1)
+    (part,) = (datasets / "some/damaged-v0/.collecting").glob("part-*.npz")
+    part.write_bytes(part.read_bytes()[:50])
+    with pytest.raises(InvalidDataset, match=rf"{part.name} cannot be read .* delete it"):
+        runs.collect(runner, "some/damaged-v0", steps=3, num_envs=1)
+    part.unlink()
+    assert runs.collect(runner, "some/damaged-v0", steps=3, num_envs=1).episodes == 1
+
+
+class Standing:
+    """An agent of somebody's, made for a seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def predict(self, observation: Any, *, deterministic: bool) -> Any:
+        return np.zeros(len(observation), np.int64), None
+
+
+class Silent(Standing):
+    def predict(self, observation: Any, *, deterministic: bool) -> Any:
+        return None
+
+
+def test_an_agent_is_made_by_a_function_or_a_class(runner: str) -> None:
+    found = runs.collect(runner, "some/standing-v0", steps=3, num_envs=1, agent=Standing, policy="standing")
+    assert found.episodes == 1
+    with pytest.raises(InvalidSetting, match="a function, or a class"):
+        runs.collect(runner, "some/other-v0", steps=3, num_envs=1, agent=Standing(0), policy="standing")
+    with pytest.raises(InvalidSetting, match="makes 'words', which has no predict"):
+        runs.collect(runner, "some/other-v0", steps=3, num_envs=1, agent=lambda seed: "words", policy="words")
+    with pytest.raises(InvalidData, match=r"predict\(\) must return actions .* got None"):
+        runs.collect(runner, "some/other-v0", steps=3, num_envs=1, agent=Silent, policy="silent")
+
+
+def test_a_data_set_that_is_damaged_does_not_grow(runner: str, datasets: Path) -> None:
+    runs.collect(runner, "some/damaged-v0", steps=3, num_envs=1)
+    file = datasets / "some" / "damaged-v0" / "data" / "main_data.hdf5"
+    file.write_bytes(file.read_bytes()[:1000])
+    with pytest.raises(InvalidDataset, match="no data set that can be read"):
+        runs.collect(runner, "some/damaged-v0", steps=6, num_envs=1)

@@ -1,6 +1,7 @@
 """A training that records has every transition that it paid for, once, with the iteration that paid."""
 
 import contextlib
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 
 from constrained_maxent import runs
 from constrained_maxent.adapters import minari as minari_adapter
-from constrained_maxent.errors import InvalidDataset, InvalidRun
+from constrained_maxent.agents.settings import PGPSettings
+from constrained_maxent.errors import FolderInUse, InvalidDataset, InvalidRun
 from constrained_maxent.runs import ledger
 from constrained_maxent.tracker import find_tracker
 
@@ -17,8 +19,8 @@ minari = pytest.importorskip("minari")
 pytestmark = pytest.mark.usefixtures("datasets")
 
 
-def settings(iterations: int) -> runs.TrainSettings:
-    return runs.TrainSettings(iterations=iterations, record="lake/paid-v0")
+def settings(iterations: int, **more: Any) -> runs.TrainSettings:
+    return runs.TrainSettings(iterations=iterations, record="lake/paid-v0", **more)
 
 
 def transitions(timesteps: int, episodes: list[Any]) -> int:
@@ -123,3 +125,61 @@ def test_a_new_run_does_not_record_into_anothers(tmp_path: Path) -> None:
     with pytest.raises(InvalidDataset, match="another name"):
         runs.train("FrozenLake-PGP-v0", settings(1), runs.RunFolder(tmp_path / "other"))
     assert not (tmp_path / "other" / "checkpoint.pt").exists()
+
+
+def killed(folder: runs.RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A training of an iteration that was killed before it made its data set."""
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger.Ledger, "publish", lambda self, until: None)
+        runs.train("FrozenLake-PGP-v0", settings(1), folder)
+
+
+def test_another_training_does_not_take_what_was_killed(
+    tmp_path: Path, datasets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, other = runs.RunFolder(tmp_path / "run"), runs.RunFolder(tmp_path / "other")
+    killed(folder, monkeypatch)
+    with pytest.raises(InvalidDataset, match=r"beta is None and not 7\.0"):
+        runs.train("FrozenLake-PGP-v0", settings(1, beta=7.0), other)
+    with pytest.raises(InvalidDataset, match="learning_rate"):
+        runs.train("FrozenLake-PGP-v0", settings(1, agent=PGPSettings(learning_rate=0.5)), other)
+    with pytest.raises(InvalidDataset, match="the beginning of a data set"):
+        runs.train("FrozenLake-PGP-v0", settings(1), other)
+    assert not other.path.exists()
+    steps = runs.resume(folder, iterations=2, extend=True).agent.timesteps
+    episodes = list(minari.load_dataset("lake/paid-v0"))
+    assert sum(map(len, episodes)) == transitions(steps, episodes)
+
+
+def test_the_same_training_begun_again_replaces_what_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = runs.RunFolder(tmp_path / "run")
+    killed(folder, monkeypatch)
+    steps = runs.train("FrozenLake-PGP-v0", settings(1), folder, overwrite=True).agent.timesteps
+    episodes = list(minari.load_dataset("lake/paid-v0"))
+    assert sum(map(len, episodes)) == transitions(steps, episodes)
+
+
+def test_one_training_at_a_time_records_into_a_data_set(tmp_path: Path, datasets: Path) -> None:
+    with ledger.held(minari_adapter.Store("lake/paid-v0", {})), pytest.raises(FolderInUse, match="paid-v0"):
+        runs.train("FrozenLake-PGP-v0", settings(1), runs.RunFolder(tmp_path / "run"))
+    assert not (datasets / "lake" / "paid-v0").exists()  # nor does who wrote nothing leave anything
+
+
+def test_what_was_recorded_before_has_to_be_there(
+    tmp_path: Path, datasets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = runs.RunFolder(tmp_path / "run")
+    runs.train("FrozenLake-PGP-v0", settings(1), folder)
+    copy = runs.RunFolder(shutil.copytree(folder.path, tmp_path / "copy"))
+    made, moved = datasets / "lake" / "paid-v0", tmp_path / "moved"
+    made.rename(moved)
+    with pytest.raises(InvalidDataset, match=r"goes on from iteration 1, .* until iteration 0"):
+        runs.resume(folder, iterations=2, extend=True)
+    moved.rename(made)
+    runs.resume(folder, iterations=2, extend=True)
+    with pytest.raises(InvalidDataset, match=r"goes on from iteration 1, .* until iteration 2"):
+        runs.resume(copy, iterations=2, extend=True)
+    episodes = list(minari.load_dataset("lake/paid-v0"))
+    assert set(np.concatenate([episode.infos["iteration"] for episode in episodes])) == {1, 2}

@@ -2,6 +2,16 @@
 
 from constrained_maxent.adapters.minari.data import batch, reference
 from constrained_maxent.adapters.minari.recording import Episode, Recording
-from constrained_maxent.adapters.minari.store import OURS, Store, open_dataset, require_minari
+from constrained_maxent.adapters.minari.store import OURS, Store, episodes_of, open_dataset, require_minari
 
-__all__ = ["OURS", "Episode", "Recording", "Store", "batch", "open_dataset", "reference", "require_minari"]
+__all__ = [
+    "OURS",
+    "Episode",
+    "Recording",
+    "Store",
+    "batch",
+    "episodes_of",
+    "open_dataset",
+    "reference",
+    "require_minari",
+]

@@ -10,15 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained_maxent.adapters.costs import TERMINATED
-from constrained_maxent.adapters.minari.recording import element
-from constrained_maxent.adapters.minari.store import open_dataset
+from constrained_maxent.adapters.minari.store import episodes_of, open_dataset
 from constrained_maxent.adapters.stacks import tracking_of
-from constrained_maxent.errors import HorizonMismatch, InvalidDataset, MissingCost, MissingState, UnsupportedSpace
+from constrained_maxent.errors import (
+    HorizonMismatch,
+    InvalidData,
+    InvalidDataset,
+    InvalidSetting,
+    MissingCost,
+    MissingState,
+    UnsupportedSpace,
+)
 from constrained_maxent.functionals.base import OWN_REWARD
 from constrained_maxent.references import Reference
-from constrained_maxent.spaces import Environment, Space, as_rows, kept_rows, single_spaces, with_numbers
+from constrained_maxent.spaces import Environment, Space, as_rows, element, kept_rows, single_spaces, with_numbers
 from constrained_maxent.tracker import find_tracker
-from constrained_maxent.types import Batch, FloatArray, Trajectory, check_count
+from constrained_maxent.types import Batch, FloatArray, Trajectory, as_array, check_count
 from constrained_maxent.wrappers.observed import observed_cost
 from constrained_maxent.wrappers.states import StateReader
 
@@ -37,19 +44,23 @@ def batch(dataset: Any, env: Environment, *, n_episodes: int | None = None) -> B
     not known, so densities are those of states alone.
 
     Raises:
-        InvalidDataset: there is no such data set, it is empty, its spaces are not those of the environment, or an
-            episode is longer than the horizon.
+        InvalidDataset: there is no such data set, it is empty or cannot be read, its spaces are not those of the
+            environment, or an episode is longer than the horizon.
+        InvalidSetting: no data set, and no name of one.
         MissingCost, MissingState: ``infos`` lack what is watched.
+        InvalidData: costs or states that are not numbers, or not one for each step.
         NonFiniteValue: NaN or infinity in what is looked at.
     """
     data = open_dataset(dataset) if isinstance(dataset, str) else dataset
+    if not hasattr(data, "iterate_episodes"):
+        raise InvalidSetting(f"dataset={dataset!r} must be a minari.MinariDataset, or the name of one.")
     tracking = tracking_of(env)
     n = len(data) if n_episodes is None else min(check_count("n_episodes", n_episodes), len(data))
     if n == 0:
         raise InvalidDataset(f"The data set {data.id!r} has no episodes.")
     _require_spaces(data, env)
     reader = _Steps(tracking, single_spaces(env))
-    trajectories = [reader.trajectory(episode) for episode in data.iterate_episodes(data.episode_indices[:n])]
+    trajectories = [reader.trajectory(episode) for episode in episodes_of(data, data.episode_indices[:n])]
     horizon = tracking.tracker.weighting.horizon
     cut = [len(t) for t in trajectories if not t.terminated and (horizon is None or len(t) < horizon)]
     if cut:
@@ -132,6 +143,12 @@ class _Steps:
         self._reader: StateReader | None = tracking.state_reader
 
     def trajectory(self, episode: Any) -> Trajectory:
+        try:
+            return self._trajectory(episode)
+        except InvalidData as error:
+            raise type(error)(f"Episode {episode.id}: {error}") from error
+
+    def _trajectory(self, episode: Any) -> Trajectory:
         n, infos = len(episode), episode.infos or {}
         times = np.arange(n)
         horizon = self._tracker.weighting.horizon
@@ -190,19 +207,30 @@ class _Steps:
             elif source == TERMINATED and source not in infos:
                 costs[key] = np.asarray(episode.terminations, dtype=np.float64)
             elif isinstance(source, str):
-                if source not in infos or len(infos[source]) not in (n, n + 1):
-                    raise MissingCost(
-                        f"infos have no {source!r} for each step (there are: {', '.join(infos) or 'none'}). "
-                        "A missing cost is never taken as 0: "
-                        "name another key, or give a function of observation, action and next observation."
-                    )
-                # What a collector writes from reset on has one entry more, and that of reset is no step's.
-                costs[key] = np.asarray(infos[source], dtype=np.float64)[-n:]
+                costs[key] = _reported(source, infos, n)
             else:
                 costs[key] = np.array(
                     [observed_cost(source, elements[t], actions[t], elements[t + 1], 0.0, {}) for t in range(n)]
                 )
         return costs
+
+
+def _reported(key: str, infos: Any, n: int) -> FloatArray:
+    """A cost of each of n steps.
+
+    What a collector writes from reset on has one entry more, and that of reset is no step's.
+    """
+    if key not in infos:
+        raise MissingCost(
+            f"infos have no {key!r} (there are: {', '.join(infos) or 'none'}). A missing cost is never taken as 0: "
+            "name another key, or give a function of observation, action and next observation."
+        )
+    column = as_array(f"infos[{key!r}]", infos[key])
+    if column.dtype.kind not in "fiub" or column.shape not in {(n,), (n + 1,), (n, 1), (n + 1, 1)}:
+        raise InvalidData(
+            f"infos[{key!r}] must be one number for each of {n} steps, got {infos[key]!r:.80} of shape {column.shape}."
+        )
+    return column.astype(np.float64).reshape(-1)[-n:]
 
 
 class _Elements:

@@ -10,7 +10,9 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from constrained_maxent.errors import InvalidSetting
 from constrained_maxent.functionals.base import OWN_REWARD, Source
+from constrained_maxent.spaces import element
 from constrained_maxent.types import require_finite
 from constrained_maxent.wrappers.layers import VOID
 from constrained_maxent.wrappers.observed import costs_of_functions, reported_costs
@@ -56,10 +58,11 @@ class Recording(gym.vector.VectorWrapper):
         reader: of the states that λ̂ is over, where they are not the observations.
         stamp: what to write beside each step, such as the number of the iteration under way.
 
-    ``cost`` and ``cost_<name>`` that nobody watches, but all copies report on their first step, are recorded as well;
-    NaN where they are missing later on.
+    ``cost`` and ``cost_<name>`` that nobody watches are recorded as well, from the first step on that reports one: NaN
+    where they are missing. Episodes that were handed over before lack the column.
 
     Raises:
+        InvalidSetting: a name of what is recorded cannot be that of a column.
         UnknownAutoreset, MissingCost, MissingState, InvalidData, NonFiniteValue: as ``TrackOccupancy``.
     """
 
@@ -77,8 +80,17 @@ class Recording(gym.vector.VectorWrapper):
         self._sink, self._reader, self._stamp = sink, reader, stamp
         self._sources = {key: source for key, source in sources.items() if source is not OWN_REWARD}
         # One that is read from infos is stored there under its own name; others can be read from the observations.
-        self._state = f"infos/{reader.key if reader is not None and reader.key is not None else 'state'}"
-        self._others: list[str] | None = None
+        key = None if reader is None else reader.key
+        self._state = f"infos/{key or 'state'}"
+        own = {*self._stamp(), *(["state"] if reader is not None and key is None else [])}
+        for name in (*self._sources, *([key] if key is not None else [])):
+            if "/" in name or name in own:
+                why = "'/' parts folders in Minari's files" if "/" in name else "the data set has another of that name"
+                raise InvalidSetting(
+                    f"{name!r} cannot be recorded under its name, as {why}: put a wrapper around the environment that "
+                    "reports it in info under another one."
+                )
+        self._others: list[str] = []
         self._autoreset = Autoreset(env)
         self._active = np.zeros(n, dtype=bool)
         self._time = np.zeros(n, dtype=np.int64)
@@ -124,8 +136,9 @@ class Recording(gym.vector.VectorWrapper):
         cut = flags("truncated", truncated, n)
         done = (ended | cut) & active
         finals = self._autoreset.final_observations(infos, done)
-        row = self._before | taken | {"rewards": rewards_of(rewards, n)}
-        row |= self._costs(actions_kept, observations, finals, infos, active, done)
+        # A state that is read from the same key of info as a cost has its column, with a row more.
+        row = self._costs(actions_kept, observations, finals, infos, active, done) | self._before | taken
+        row |= {"rewards": rewards_of(rewards, n)}
         row |= {f"infos/{name}": np.full(n, value) for name, value in self._stamp().items()}
         self._write(row)
         self._time += active
@@ -175,7 +188,9 @@ class Recording(gym.vector.VectorWrapper):
         if self._reader is not None and fresh.any():
             new = self._reader.many(self.observation_space, observations, infos, fresh)
             states = self._before.get(self._state)
-            states = np.zeros((self.num_envs, *new.shape[1:]), new.dtype) if states is None else states.copy()
+            if states is None:
+                states = np.zeros((self.num_envs, *new.shape[1:]), new.dtype)
+            states = states.astype(np.result_type(states, new))
             states[fresh] = new
             before[self._state] = states
         elif self._reader is not None:
@@ -214,13 +229,11 @@ class Recording(gym.vector.VectorWrapper):
             active=active,
         )
         costs |= {f"infos/{key}": values for key, values in functions.items()}
-        if self._others is None:
-            names = {name for report, _ in reports for name in report if name == "cost" or name.startswith("cost_")}
-            self._others = [
-                name
-                for name in sorted(names - self._sources.keys())
-                if all(_reported(report, name, n)[mask].all() for report, mask in reports)
-            ]
+        for report, mask in reports:
+            for name in report.keys() - self._sources.keys() - set(self._others):
+                is_cost = name == "cost" or (name.startswith("cost_") and "/" not in name)
+                if is_cost and (mask & _reported(report, name, n)).any():
+                    self._others.append(name)
         for name in self._others:
             costs[f"infos/{name}"] = np.full(n, np.nan)
             for report, mask in reports:
@@ -236,8 +249,12 @@ class Recording(gym.vector.VectorWrapper):
             size = sum(column.nbytes for column in row.values())
             calls = int(np.clip(_BLOCK // max(size, 1), 1, _MOST_CALLS))
             self._block = {name: np.empty((calls, *column.shape), column.dtype) for name, column in row.items()}
-        for name, block in self._block.items():
-            block[self._filled] = row[name]
+        for name, column in row.items():
+            if name not in self._block:  # a cost that is reported for the first time
+                self._block[name] = np.full((len(self._block["rewards"]), *column.shape), np.nan)
+            if self._block[name].dtype != column.dtype:  # a first row of whole numbers says nothing of the next ones
+                self._block[name] = self._block[name].astype(np.result_type(self._block[name], column), copy=False)
+            self._block[name][self._filled] = column
         self._filled += 1
         if self._filled == len(next(iter(self._block.values()))):
             for i in np.flatnonzero(self._active).tolist():
@@ -254,9 +271,12 @@ class Recording(gym.vector.VectorWrapper):
 
     def _episode(self, i: int, last: Columns, *, terminated: bool = False, truncated: bool = True) -> Episode:
         parts = [*self._fragments[i], self._of(i)]
-        columns = {name: np.concatenate([part[name] for part in parts]) for name in self._block}
+        columns = {
+            name: np.concatenate([part.get(name, np.full(len(part["rewards"]), np.nan)) for part in parts])
+            for name in self._block
+        }
         for name, value in last.items():
-            columns[name] = np.concatenate([columns[name], np.asarray(value, columns[name].dtype)[None]])
+            columns[name] = np.concatenate([columns[name], np.asarray(value)[None]])
         for name in ("rewards", "actions", *(f"infos/{key}" for key in self._sources)):
             if name in columns:
                 require_finite(f"{name} of an episode", columns[name])
@@ -267,7 +287,10 @@ class Recording(gym.vector.VectorWrapper):
 
 
 def flat(space: gym.Space[Any], value: Any, name: str) -> Iterator[tuple[str, NDArray[Any]]]:
-    """The parts of an element, or of a batch of them, by the names that Minari's files have."""
+    """The parts of an element, or of a batch of them, by the names that Minari's files have.
+
+    Numbers are in the type of their space, as in Gymnasium's vectors, and in their own where that would cut them.
+    """
     if isinstance(space, gym.spaces.Dict):
         for key, part in space.spaces.items():
             yield from flat(part, value[key], f"{name}/{key}")
@@ -275,7 +298,9 @@ def flat(space: gym.Space[Any], value: Any, name: str) -> Iterator[tuple[str, ND
         for i, part in enumerate(space.spaces):
             yield from flat(part, value[i], f"{name}/_index_{i}")
     elif isinstance(space, _NUMBERS):
-        yield name, np.asarray(value)
+        numbers = np.asarray(value)
+        fits = np.can_cast(numbers.dtype, space.dtype, "same_kind")
+        yield name, numbers.astype(space.dtype, copy=False) if fits else numbers
     else:
         yield name, np.asarray(value, dtype=object)
 
@@ -290,15 +315,6 @@ def nested(space: gym.Space[Any], columns: Columns, name: str) -> Any:
     if isinstance(space, gym.spaces.Tuple):
         return tuple(nested(part, columns, f"{name}/_index_{i}") for i, part in enumerate(space.spaces))
     return columns[name] if isinstance(space, _NUMBERS) else [str(text) for text in columns[name]]
-
-
-def element(space: gym.Space[Any], observations: Any, i: int) -> Any:
-    """The i-th of a batch, as one environment gives it; faster than to iterate over all."""
-    if isinstance(space, gym.spaces.Dict):
-        return {key: element(part, observations[key], i) for key, part in space.spaces.items()}
-    if isinstance(space, gym.spaces.Tuple):
-        return tuple(element(part, observations[k], i) for k, part in enumerate(space.spaces))
-    return observations[i]
 
 
 def _reported(report: Mapping[str, Any], name: str, n: int) -> NDArray[np.bool_]:

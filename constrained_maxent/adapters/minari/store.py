@@ -6,17 +6,20 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import DependencyNotInstalled
+from numpy.typing import NDArray
 
-from constrained_maxent.adapters.minari.recording import Episode, nested
+from constrained_maxent.adapters.minari.recording import Columns, Episode, nested
 from constrained_maxent.atomic import naming, replacing, write_text
 from constrained_maxent.errors import InvalidDataset, InvalidSetting, UnsupportedSpace
 
@@ -24,6 +27,7 @@ OURS = "constrained_maxent"
 """Key of the metadata under which everything of this package stands."""
 PART_BYTES = 32_000_000
 """What is kept in memory before it is written as a part."""
+_FILE = "main_data.hdf5"  # as Minari calls it
 
 
 def require_minari() -> None:
@@ -54,6 +58,21 @@ def open_dataset(name: str) -> Any:
         raise InvalidDataset(f"There is no data set {name!r} on this machine ({error}).") from error
     except Exception as error:
         raise InvalidDataset(f"The data set {name!r} cannot be read: {type(error).__name__}: {error}") from error
+
+
+def episodes_of(data: Any, indices: Iterable[int]) -> Iterator[Any]:
+    """Episodes of a data set one by one, as Minari has them. Raises InvalidDataset: they cannot be read."""
+    episodes = data.iterate_episodes(indices)
+    while True:
+        try:
+            episode = next(episodes, None)
+        except Exception as error:  # whatever HDF5, Minari and their decoders say of a damaged file
+            raise InvalidDataset(
+                f"The episodes of {data.id!r} cannot be read: {type(error).__name__}: {error}. Make the data set anew."
+            ) from error
+        if episode is None:
+            return
+        yield episode
 
 
 def check_name(name: str) -> None:
@@ -94,6 +113,7 @@ class Store:
         self._plan = self.parts_folder / "source.json"
         self._new, self._old = self.parts_folder / "data", self.parts_folder / "old"
         self._generation = 0  # of what is under way
+        self._is_noted = False
         if not self.data.exists() and self._old.exists():  # killed between two renames
             (self._new if self._new.exists() else self._old).rename(self.data)
         for found, where in ((self._published(), self.data), (self._begun(), self.parts_folder)):
@@ -110,40 +130,63 @@ class Store:
         return self.data.exists()
 
     def begin(self) -> None:
-        """Make the folder, and note whose it is."""
-        from minari.dataset.minari_dataset import parse_dataset_id
-        from minari.namespace import create_namespace, list_local_namespaces
-
-        namespace = parse_dataset_id(self.name)[0]
-        if namespace is not None and namespace not in list_local_namespaces():
-            create_namespace(namespace)
+        """Make the folder; the first part will say whose it is."""
         self.parts_folder.mkdir(parents=True, exist_ok=True)
-        write_text(self._plan, json.dumps(self._source))
+
+    def leave(self) -> None:
+        """Remove the folders in which nothing was written."""
+        for folder in (self.parts_folder, self.folder):
+            with suppress(OSError):
+                folder.rmdir()
+
+    def discard(self) -> None:
+        """Remove all parts."""
+        for path in self.parts_folder.glob("*.npz"):
+            path.unlink()
 
     def clear(self) -> None:
-        """Remove the parts."""
-        shutil.rmtree(self.parts_folder, ignore_errors=True)
+        """Remove the parts that are in the data set; others stay, for when it grows."""
+        begin = self.n_numbered
+        for path in self._parts():
+            if all(number < begin for number, _, _ in _about(path)["episodes"]):
+                path.unlink()
+        for path in self.parts_folder.glob("under-way-*.npz"):
+            path.unlink()
+        shutil.rmtree(self._old, ignore_errors=True)
+        if not self.has_parts:
+            shutil.rmtree(self.parts_folder, ignore_errors=True)
 
     def _published(self) -> Any:
         if not self.data.exists():
             return None
-        return (self.metadata().get(OURS) or {}).get("source", {})
+        import h5py
+
+        about = self.metadata().get(OURS)
+        if about is None:
+            return {}
+        with self._readable(), h5py.File(self.data / _FILE):
+            return about["source"]
 
     def metadata(self) -> dict[str, Any]:
         """Of the data set that is there, as its file has it. Raises InvalidDataset: it cannot be read."""
-        try:
+        with self._readable():
             content: dict[str, Any] = json.loads((self.data / "metadata.json").read_text(encoding="utf-8"))
             return content
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        try:
+            yield
         except (OSError, ValueError) as error:
             raise InvalidDataset(f"{self.data} is no data set that can be read ({error}): delete it first.") from error
 
     def _begun(self) -> Any:
-        if not self.parts_folder.exists():
-            return None
+        if not self.has_parts:
+            return None  # whose folder it was does not matter
         try:
             return json.loads(self._plan.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            return None  # killed before it was written: no part can be there
+            return {}
 
     @property
     def n_numbered(self) -> int:
@@ -191,7 +234,13 @@ class Store:
             "generation": self._generation,
             "longer": [name for name, column in first.columns.items() if len(column) > len(first)],
         }
-        arrays = {name: _plain(np.concatenate([e.columns[name] for e in episodes.values()])) for name in first.columns}
+        arrays = {
+            name: _plain(np.concatenate([e.columns.get(name, np.full(len(e), np.nan)) for e in episodes.values()]))
+            for name in dict.fromkeys(name for episode in episodes.values() for name in episode.columns)
+        }
+        if not self._is_noted:
+            write_text(self._plan, json.dumps(self._source))
+            self._is_noted = True
         with replacing(path) as temporary, temporary.open("wb") as file:
             text = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
             np.savez(file, **{"about": text, **arrays})
@@ -211,6 +260,11 @@ class Store:
         read = lru_cache(maxsize=4)(_episodes)
         for number in numbers:
             yield read(places[number])[number]
+
+    def column(self, name: str) -> Iterator[NDArray[Any]]:
+        """A column of all that parts hold, what is under way included, in no order."""
+        for path in self.parts_folder.glob("*.npz"):
+            yield _columns(path, [name])[name]
 
     def keep(self, kept: Callable[[Episode], Episode | None]) -> None:
         """Put in the place of each episode in the parts what is kept of it."""
@@ -243,9 +297,14 @@ class Store:
             describe: the metadata of the data set that it is given.
         """
         from minari import MinariDataset, __version__
+        from minari.dataset.minari_dataset import parse_dataset_id
         from minari.dataset.minari_storage import MinariStorage
+        from minari.namespace import create_namespace, list_local_namespaces
 
         with naming(self.data):
+            namespace = parse_dataset_id(self.name)[0]
+            if namespace is not None and namespace not in list_local_namespaces():
+                create_namespace(namespace)
             shutil.rmtree(self._new, ignore_errors=True)
             if self.is_published:
                 shutil.copytree(self.data, self._new)
@@ -261,6 +320,7 @@ class Store:
                 )
                 storage.update_metadata({"dataset_id": self.name, "minari_version": __version__})
             storage.update_episodes(self._buffers(numbers, spaces))
+            _fill(self._new / _FILE)
             next_number = 1 + max([self.n_numbered - 1, *numbers])
             about = {"source": self._source, "next_number": next_number, **describe(MinariDataset(storage))}
             storage.update_metadata({"algorithm_name": "constrained-maxent", OURS: json.loads(json.dumps(about))})
@@ -312,15 +372,25 @@ def storable(space: gym.Space[Any]) -> gym.Space[Any]:
 
 
 def _about(part: Path) -> Any:
-    with np.load(part, allow_pickle=False) as file:
-        return json.loads(file["about"].tobytes())
+    return json.loads(_columns(part, ["about"])["about"].tobytes())
+
+
+def _columns(part: Path, names: Sequence[str] | None = None) -> Columns:
+    """Columns of a part, by default all."""
+    try:
+        with part.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+            return {name: file[name] for name in names or file.files if names or name != "about"}
+    except (OSError, ValueError, EOFError, KeyError, BadZipFile) as error:
+        raise InvalidDataset(
+            f"{part} cannot be read ({type(error).__name__}: {error}): delete it. What it held is collected again; of "
+            "a recorded training it is lost."
+        ) from error
 
 
 def _episodes(part: Path) -> dict[int, Episode]:
     """All that a part holds, by number."""
     about = _about(part)
-    with np.load(part, allow_pickle=False) as file:
-        columns = {name: file[name] for name in file.files if name != "about"}
+    columns = _columns(part)
     found, begin = {}, 0
     for i, (number, seed, length) in enumerate(about["episodes"]):
         begins = {name: begin + i * (name in about["longer"]) for name in columns}
@@ -328,6 +398,18 @@ def _episodes(part: Path) -> dict[int, Episode]:
         found[number] = Episode(seed, {name: column[begins[name] : ends[name]] for name, column in columns.items()})
         begin += length
     return found
+
+
+def _fill(file: Path) -> None:
+    """Give all episodes of a file the same infos: NaN for costs that were not reported before later ones."""
+    import h5py
+
+    with h5py.File(file, "r+") as content:
+        groups = [(int(group.attrs["total_steps"]), group.require_group("infos")) for group in content.values()]
+        names = {name for _, infos in groups for name in infos}
+        for length, infos in groups:
+            for name in names - infos.keys():
+                infos.create_dataset(name, data=np.full(length, np.nan), chunks=True, maxshape=(None,))
 
 
 def _plain(column: Any) -> Any:
@@ -347,5 +429,13 @@ def _plain_spec(spec: EnvSpec | None) -> EnvSpec | None:
 def _difference(found: Mapping[str, Any], given: Mapping[str, Any]) -> str:
     if not found:
         return "it was not made by this package"
-    names = sorted(name for name in {*found, *given} if found.get(name) != given.get(name))
-    return ", ".join(f"{name} is {str(found.get(name))[:80]} and not {str(given.get(name))[:80]}" for name in names)
+    return ", ".join(_differing(found, given))
+
+
+def _differing(found: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[str]:
+    for name in sorted({*found, *given}):
+        old, new = found.get(name), given.get(name)
+        if isinstance(old, dict) and isinstance(new, dict):
+            yield from _differing(old, new)
+        elif old != new:
+            yield f"{name} is {str(old)[:80]} and not {str(new)[:80]}"
