@@ -233,7 +233,7 @@ def test_an_agent_is_made_by_a_function_or_a_class(runner: str) -> None:
         runs.collect(runner, "some/other-v0", steps=3, num_envs=1, agent=Standing(0), policy="standing")
     with pytest.raises(InvalidSetting, match="makes 'words', which has no predict"):
         runs.collect(runner, "some/other-v0", steps=3, num_envs=1, agent=lambda seed: "words", policy="words")
-    with pytest.raises(InvalidData, match=r"predict\(\) must return actions .* got None"):
+    with pytest.raises(InvalidData, match=r"predict\(\) must return actions, .* got None"):
         runs.collect(runner, "some/other-v0", steps=3, num_envs=1, agent=Silent, policy="silent")
 
 
