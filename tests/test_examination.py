@@ -27,12 +27,16 @@ class Own(gym.Env[Any, Any]):
 
     def __init__(self, fault: str = "", horizon: int = 20) -> None:
         self.fault, self.horizon = fault, horizon
+        self.shown = np.zeros(2)
         if fault == "pickling":
             self.lock = lambda: 0
 
     def _shown(self) -> Any:
         if self.fault == "nan" and self.time == 7:
             return np.array([np.nan, 0.0])
+        if self.fault == "buffer":
+            self.shown[:] = self.place
+            return self.shown
         if self.fault == "shape":
             return self.place[None]
         return self.place.copy()
@@ -90,6 +94,8 @@ def test_all_is_well() -> None:
         ("shape", "spaces", "note", r"float64 of shape \(1, 2\)"),
         ("cut", "time limit", "note", "truncated after 15"),
         ("raises", "stepped", "wrong", "a valve is stuck"),
+        ("buffer", "last steps", "note", r"reset\(\) changes the observation that"),
+        ("buffer", "ReusedObservation", "note", "SAME_STEP resets overwrite"),
     ],
 )
 def test_faults(fault: str, about: str, verdict: str, words: str) -> None:

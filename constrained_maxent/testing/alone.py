@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.utils.env_checker import data_equivalence
 
 from constrained_maxent.functionals.base import Source
 from constrained_maxent.occupancy.horizon import find_horizon
@@ -43,6 +46,7 @@ class Seen:
     without_cost: int = 0
     strangers: set[str] = field(default_factory=set)  # observations that their space does not contain
     not_finite: set[str] = field(default_factory=set)
+    overwritten: set[str] = field(default_factory=set)  # what of a last step its reset changed
 
 
 def alone(env: gym.Env[Any, Any], seen: Seen, cost: Source | None, n_steps: int, seed: int) -> list[Finding]:
@@ -55,6 +59,17 @@ def alone(env: gym.Env[Any, Any], seen: Seen, cost: Source | None, n_steps: int,
     found = [_spaces(env, seen), *([_costs(cost, seen)] if cost is not None else []), _ends(env, seen)]
     if seen.not_finite:
         found.append(Finding("numbers", "wrong", f"NaN or infinite: {', '.join(sorted(seen.not_finite))}."))
+    if seen.overwritten:
+        parts = " and ".join(sorted(seen.overwritten))
+        found.append(
+            Finding(
+                "last steps",
+                "note",
+                f"reset() changes the {parts} that the last step returned. Copies that are reset in the step that ends "
+                "an episode, SAME_STEP, lose the last step that way, its cost too: return copies, observation.copy() "
+                "and dict(info), or keep to NEXT_STEP, as cmaxent does.",
+            )
+        )
     return [*found, failed] if failed is not None else found
 
 
@@ -80,8 +95,18 @@ def _step(env: gym.Env[Any, Any], seen: Seen, cost: Source | None, n_steps: int,
         if terminated or truncated:
             seen.lengths.append(length)
             seen.ends.append("terminated" if terminated else "truncated")
+            returned = {"observation": following, "info": info}
+            copies = dict(_copied(returned))
             length, (observation, _) = 0, env.reset()
+            if not seen.not_finite:  # what is no number equals nothing
+                seen.overwritten |= {n for n, copy in copies.items() if not data_equivalence(copy, returned[n])}
     seen.lengths.append(length)  # of the one under way
+
+
+def _copied(parts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, part in parts.items():
+        with suppress(Exception):  # info may hold what cannot be copied
+            yield name, deepcopy(part)
 
 
 def _look(space: gym.Space[Any], observation: Any, seen: Seen) -> None:

@@ -49,7 +49,8 @@ def check_constrained_env(
 
     Raises:
         AssertionError: what is wrong.
-        InvalidSetting: a stack has its costs and its state, and none may be given; or a bare vector environment.
+        InvalidSetting: a stack has its costs and its state, and none may be given.
+        MissingTracker: a vector environment without a stack.
 
     >>> import constrained_maxent
     >>> check_constrained_env(gym.make("FrozenLake-PGP-v0", iterations=2))
