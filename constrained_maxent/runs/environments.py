@@ -294,6 +294,8 @@ def wrap(bare: VectorEnv, settings: TrainSettings, *, reported: Collection[str] 
     try:
         for _ in range(_PROBED):
             steps.append(bare.step(bare.action_space.sample()))
+            if bare.metadata.get("autoreset_mode") is AutoresetMode.DISABLED and any(map(any, steps[-1][2:4])):
+                break
     except Exception as error:
         raise explained(error)  # noqa: B904  # it is the same one, or has it as its cause
     infos = steps[0][4]

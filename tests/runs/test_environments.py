@@ -433,6 +433,13 @@ def test_costs_of_copies_are_not_cut(mode, monkeypatch):
 
 
 @pytest.mark.fault
+def test_copies_that_nobody_resets_are_looked_at_until_one_ends():
+    """Random walks fall into a hole within 16 steps; agents that want copies to be reset say so later, by name."""
+    kwargs = json.dumps({"vector_kwargs": {"autoreset_mode": "Disabled"}})
+    make_environment("FrozenLake-v1", TrainSettings(num_envs=4, env_kwargs=kwargs)).close()
+
+
+@pytest.mark.fault
 def test_without_a_horizon_batches_are_of_steps(monkeypatch):
     spec = gym.envs.registration.EnvSpec("Endless-v0", entry_point=Violating)
     monkeypatch.setitem(gym.registry, "Endless-v0", spec)
