@@ -54,6 +54,8 @@ class Own(gym.Env[Any, Any]):
         if self.fault == "raises" and self.time == 9:
             raise RuntimeError("a valve is stuck")
         info = {"cost": int(cost) if self.fault == "integers" else cost}
+        if self.fault == "odd info":
+            info |= {"words": np.array(["a"]), "nan": np.nan, "rng": self.np_random, "more": {"x": [1, object()]}}
         if self.fault == "missing" and self.time == 20:
             info = {}
         over = self.time == 20 or (self.fault == "cut" and self.time == 15)
@@ -102,6 +104,11 @@ def test_faults(fault: str, about: str, verdict: str, words: str) -> None:
     finding = findings(fault)[about]
     assert finding.verdict == verdict
     assert re.search(words, finding.text)
+
+
+def test_infos_may_hold_anything() -> None:
+    assert "last steps" not in findings("odd info")
+    assert "stepped" not in findings("odd info")
 
 
 def test_an_episode_that_is_longer_than_its_limit() -> None:

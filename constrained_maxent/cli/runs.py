@@ -120,6 +120,7 @@ class Certify:
     """Folder of a run in a finite environment with known dynamics."""
 
     def run(self, given: frozenset[str]) -> int:
+        from constrained_maxent.evaluation.rollouts import constraint_figure
         from constrained_maxent.runs.summary import TIME_DEPENDENT, certificate_rows
 
         folder = RunFolder(self.run_folder)
@@ -138,10 +139,9 @@ class Certify:
         found = problem.certify(agent.policy_table())
         folder.write_json(folder.summary_path, {**summary, "certificate": found.to_json(), "no_certificate": None})
         table = figures_table(f"{env_id}, iteration {agent.iteration}", "", "")
-        # The smallest limit says how many digits all figures have, so that none is too few.
-        least = min((abs(c.limit) for c in problem.constraints.values() if c.limit), default=0.0)
+        limits = {constraint_figure(name): constraint.limit for name, constraint in problem.constraints.items()}
         for name, value in certificate_rows(found.to_json(), objective_label(settings.objective)):
-            table.add_row(name, value if isinstance(value, str) else number(value, digits(least)))
+            table.add_row(name, value if isinstance(value, str) else number(value, digits(limits.get(name, 0.0))))
         print_table(table)
         if found.is_time_dependent:
             say(TIME_DEPENDENT)

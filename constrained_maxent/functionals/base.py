@@ -64,6 +64,7 @@ class Functional(ABC):
     ``observing``       what is recorded on each step                  functions of steps
     ``charges``         how the derivative follows what is recorded    functionals of recorded quantities
     ``tabulated``       F with tables for what is recorded             exact values of functions of steps
+    ``needs_table``     whether F is of cells, and of no density       a refusal when wrapping
     ``periodic``        the angles of a reference                      a check against those of the estimator
     ``sees_places``     whether it looks at observations               what is stored of pictures
     ``sees_samples``    whether it looks at samples of λ               what travels through a cluster

@@ -78,7 +78,8 @@ class ContinuousEstimator(OccupancyEstimator):
             answer to the average of its predecessors. Mass, costs and ``measure`` are the batch's own in any case.
         counted: state coordinates that take few values, such as contacts and flags, and have no density: λ̂ counts their
             combinations, and has a density of the other coordinates within each. ``None``: those that take 16 values at
-            most in the first batch, as a warning then says (``MixedState``), until they take more.
+            most in the first batches that have 64 steps together, as a warning then says (``MixedState``), until they
+            take more.
         memory: as in ``Counts``, of mass and costs too. Steps whose share has faded below 1 % are dropped, or earlier
             where ``buffer_size`` says so.
         seed: of everything random in a fit.
@@ -191,13 +192,14 @@ class ContinuousEstimator(OccupancyEstimator):
             )
         if observation_space.shape:  # else the first batch will tell how many coordinates there are
             self._check_states(math.prod(observation_space.shape))
-            bounds = np.ravel(observation_space.low), np.ravel(observation_space.high)
-            for angle in self._angles:
-                if (span := (float(bounds[0][angle]), float(bounds[1][angle]))) in _DEGREES:
-                    raise InvalidSetting(
-                        f"periodic={self.periodic!r}: coordinate {angle} lies between {span[0]:g} and {span[1]:g}, as "
-                        "degrees do, and angles are in radians here: convert it by state=, or below TrackOccupancy."
-                    )
+        spans = list(zip(observation_space.low.ravel().tolist(), observation_space.high.ravel().tolist(), strict=True))
+        for angle in self._angles:
+            if angle < len(spans) and spans[angle] in _DEGREES:
+                raise InvalidSetting(
+                    f"periodic={self.periodic!r}: coordinate {angle} lies between {spans[angle][0]:g} and "
+                    f"{spans[angle][1]:g}, as degrees do, and angles are in radians here: convert it by state=, or "
+                    "below TrackOccupancy."
+                )
         self.is_bound = True
         self._forget_all()
         return self

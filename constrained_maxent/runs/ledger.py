@@ -18,6 +18,9 @@ from constrained_maxent.runs.run_folder import LOCK
 from constrained_maxent.runs.settings import WRITTEN, TrainSettings
 from constrained_maxent.spaces import Environment, single_spaces
 
+_MAY_CHANGE = ("iterations", "seed", "agent", "device", *WRITTEN)
+"""Settings that may differ when a training is resumed; the seed and each of the agent's are compared by themselves."""
+
 
 class Ledger:
     """Records what is stepped below ``TrackOccupancy``, with the iteration under way, from 1, in ``infos/iteration``.
@@ -138,17 +141,19 @@ class Ledger:
 
 @contextmanager
 def held(store: minari.Store) -> Iterator[None]:
-    """The folder of a data set, made if need be, for this process alone. Raises FolderInUse: another one has it."""
+    """The folder of a data set, made if need be, for this process alone.
+
+    Raises:
+        FolderInUse: another process has it.
+        InvalidDataset: another one has made something else of it meanwhile.
+    """
     store.begin()
     try:
         with Lock(store.parts_folder / LOCK) as lock, lock.renewed():
+            store.check_source()
             yield
     finally:
         store.leave()
-
-
-_LEFT_OUT = ("iterations", "seed", *WRITTEN)
-"""Settings of which a training may be resumed with others, and the seed, which stands by itself."""
 
 
 def _until(episode: minari.Episode, iteration: int) -> minari.Episode | None:
@@ -164,17 +169,9 @@ def _until(episode: minari.Episode, iteration: int) -> minari.Episode | None:
 
 def _store(env_id: str, settings: TrainSettings) -> minari.Store:
     assert settings.record is not None
-    problem = described(settings)
-    training = {
-        name: value
-        for name, value in settings.to_json().items()
-        if value is not None and name not in (*problem, *_LEFT_OUT)
-    }
-    about = {
-        "kind": "recorded",
-        "env_id": env_id,
-        "settings": problem,
-        "training": training,
-        "seed": settings.seed,
-    }
+    content, problem = settings.to_json(), described(settings)
+    left_out = (*problem, *_MAY_CHANGE)
+    given = {name: value for name, value in (content | content["agent"]).items() if value is not None}
+    training = {name: value for name, value in given.items() if name not in left_out}
+    about = {"kind": "recorded", "env_id": env_id, "settings": problem, "training": training, "seed": settings.seed}
     return minari.Store(settings.record, about)

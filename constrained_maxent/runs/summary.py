@@ -74,7 +74,7 @@ def add_certificate(
     folder.write_json(folder.summary_path, summary)
     found: tuple[Certificate | None, str | None] = (None, None)
     if policy is not None and problem is not None:
-        found = certified(problem, policy)
+        found = certified(problem, policy, keeps_agent="compiled" not in summary)
     elif policy is not None and summary["no_exact"] is not None:
         found = None, f"Nor are there exact values: {summary['no_exact']}"
     certificate, reason = found
@@ -83,12 +83,13 @@ def add_certificate(
     return found
 
 
-def certified(problem: ExactProblem, policy: FloatArray) -> tuple[Certificate | None, str | None]:
+def certified(problem: ExactProblem, policy: FloatArray, *, keeps_agent: bool) -> tuple[Certificate | None, str | None]:
     """The certificate, where the convex program is small and there is one; or why there is none."""
     if problem.objective is None:
         return None, None
     if (size := problem.n_variables) > QUICK_VARIABLES:
-        return None, f"The convex program has {size:,} variables; cmaxent certify solves it, given time and memory."
+        who = "cmaxent certify" if keeps_agent else "of a run that keeps its agent, cmaxent certify"
+        return None, f"The convex program has {size:,} variables; {who} solves it, given time and memory."
     try:
         return problem.certify(policy), None
     except (InfeasibleProblem, InvalidSetting) as error:
@@ -109,13 +110,14 @@ def certificate_rows(content: Mapping[str, Any], objective: str) -> list[tuple[s
     ]
     for name, violation in content["constraints"].items():
         rows += [(constraint_figure(name), violation), (f"multiplier of {name}", content["multipliers"][name])]
-    margin = content["slater_margin"]  # no number where it is infinite
+    margin = content["slater_margin"]  # no number where it is infinite, or nothing keeps the limits
+    no_number = "none" if content["constraints"] else "infinite"
     return [
         *rows,
         ("(ε, ε)-optimal for ε =", content["epsilon"]),
         ("no policy is above", content["dual_bound"]),
         ("strong duality", "observed" if content["strong_duality"] else "not observed"),
-        ("Slater's margin", "none" if margin is None else margin),
+        ("Slater's margin", no_number if margin is None else f"{margin:.4g}"),
     ]
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.utils.env_checker import data_equivalence
+from numpy.typing import NDArray
 
 from constrained_maxent.functionals.base import Source
 from constrained_maxent.occupancy.horizon import find_horizon
@@ -96,17 +95,28 @@ def _step(env: gym.Env[Any, Any], seen: Seen, cost: Source | None, n_steps: int,
             seen.lengths.append(length)
             seen.ends.append("terminated" if terminated else "truncated")
             returned = {"observation": following, "info": info}
-            copies = dict(_copied(returned))
+            before = {name: list(_numbers(part)) for name, part in returned.items()}
             length, (observation, _) = 0, env.reset()
-            if not seen.not_finite:  # what is no number equals nothing
-                seen.overwritten |= {n for n, copy in copies.items() if not data_equivalence(copy, returned[n])}
+            for name, part in returned.items():
+                now = list(_numbers(part))
+                if len(now) != len(before[name]) or not all(map(_same, before[name], now)):
+                    seen.overwritten.add(name)
     seen.lengths.append(length)  # of the one under way
 
 
-def _copied(parts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, part in parts.items():
-        with suppress(Exception):  # info may hold what cannot be copied
-            yield name, deepcopy(part)
+def _numbers(part: Any) -> Iterator[NDArray[Any]]:
+    """Copies of the numbers in an observation or in ``info``; what else these hold is anybody's."""
+    if isinstance(part, Mapping):
+        part = [part[key] for key in sorted(part, key=str)]
+    if isinstance(part, (list, tuple)):
+        for each in part:
+            yield from _numbers(each)
+    elif isinstance(part, (int, float, np.number, np.bool_, np.ndarray)) and np.asarray(part).dtype.kind in "biuf":
+        yield np.array(part)
+
+
+def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    return np.array_equal(one, other, equal_nan=True)
 
 
 def _look(space: gym.Space[Any], observation: Any, seen: Seen) -> None:

@@ -318,7 +318,8 @@ def imitation(reference: ImitationReference, divergence: Divergence, limit: floa
 def _made(config: Mapping[str, Any]) -> ArrayLike | Callable[[Points], FloatArray]:
     """What an entry point makes; as strings, they let layers above be named without being imported here."""
     try:
-        make = pkgutil.resolve_name(config["entry_point"])
+        module, _, name = str(config["entry_point"]).partition(":")
+        make = pkgutil.resolve_name(f"{module}:{name or '?'}")  # which is no name: a module alone makes nothing
     except (KeyError, AttributeError, ImportError, ValueError) as error:
         raise InvalidSetting(
             f"reference={dict(config)!r} must be {{'entry_point': 'module:function', 'kwargs': {{...}}}} ({error!r})."

@@ -91,7 +91,7 @@ def reference(
         takes either; ``functionals.StateCost`` keeps away from it, at a cost of d_ref(s).
 
     Raises:
-        InvalidDataset, MissingCost, MissingState, NonFiniteValue: as :func:`batch`.
+        InvalidDataset, InvalidSetting, MissingCost, MissingState, InvalidData, NonFiniteValue: as :func:`batch`.
     """
     tracker, steps = find_tracker(env), batch(dataset, env)
     if (estimator := tracker.fresh_estimator()).table_shape() is not None:

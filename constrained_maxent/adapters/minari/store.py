@@ -116,10 +116,14 @@ class Store:
         self._is_noted = False
         if not self.data.exists() and self._old.exists():  # killed between two renames
             (self._new if self._new.exists() else self._old).rename(self.data)
+        self.check_source()
+
+    def check_source(self) -> None:
+        """Raise ``InvalidDataset`` if what is there is from another source."""
         for found, where in ((self._published(), self.data), (self._begun(), self.parts_folder)):
             if found is not None and found != self._source:
                 raise InvalidDataset(
-                    f"{where} holds the data set {name!r}, or a beginning of it, of another origin: "
+                    f"{where} holds the data set {self.name!r}, or a beginning of it, of another origin: "
                     f"{_difference(found, self._source)}. Take another name or version, or delete "
                     f"{self.folder} first."
                 )

@@ -37,7 +37,7 @@ from constrained_maxent.runs.comparing.measured import (
     grid,
 )
 from constrained_maxent.runs.comparing.methods import by_method, read_runs
-from constrained_maxent.runs.recorded import Run
+from constrained_maxent.runs.reading import Run
 from constrained_maxent.types import FloatArray
 
 _ALIKE = 0.05

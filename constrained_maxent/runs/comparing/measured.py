@@ -11,7 +11,7 @@ import numpy as np
 
 from constrained_maxent.errors import InvalidRun
 from constrained_maxent.evaluation.rollouts import constraint_figure
-from constrained_maxent.runs.recorded import Run
+from constrained_maxent.runs.reading import Run
 from constrained_maxent.runs.run_folder import estimates
 from constrained_maxent.types import FloatArray
 

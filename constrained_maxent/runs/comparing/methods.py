@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from constrained_maxent.errors import InvalidRun
-from constrained_maxent.runs.recorded import Run, read_run
+from constrained_maxent.runs.reading import Run, read_run
 from constrained_maxent.runs.run_folder import FAILURES, SWEEP, RunFolder
 
 

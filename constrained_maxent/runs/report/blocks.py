@@ -13,7 +13,7 @@ from constrained_maxent.errors import ConstrainedMaxentError
 from constrained_maxent.evaluation import Estimate, LimitVerdict
 from constrained_maxent.reporting.page import Block, Heading, Notes, Table, Words
 from constrained_maxent.runs.provenance import train_command
-from constrained_maxent.runs.recorded import Run
+from constrained_maxent.runs.reading import Run
 from constrained_maxent.runs.run_folder import default_folder
 from constrained_maxent.runs.settings import TrainSettings
 from constrained_maxent.runs.summary import TIME_DEPENDENT, certificate_rows

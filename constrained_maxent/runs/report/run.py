@@ -29,7 +29,7 @@ from constrained_maxent.runs.environments import make_environment
 from constrained_maxent.runs.evaluation import evaluate
 from constrained_maxent.runs.pictures import run_figures
 from constrained_maxent.runs.provenance import differing, versions
-from constrained_maxent.runs.recorded import read_run
+from constrained_maxent.runs.reading import read_run
 from constrained_maxent.runs.report.blocks import (
     certificate_blocks,
     commands,

@@ -33,7 +33,7 @@ from constrained_maxent.runs.comparing.files import lines_of, tables
 from constrained_maxent.runs.comparing.measured import OBJECTIVE, best_values
 from constrained_maxent.runs.comparing.methods import named, read_runs
 from constrained_maxent.runs.provenance import versions
-from constrained_maxent.runs.recorded import Run
+from constrained_maxent.runs.reading import Run
 from constrained_maxent.runs.report.blocks import (
     certificate_blocks,
     commands,

@@ -8,12 +8,12 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from constrained_maxent.errors import ReusedObservation, UnknownAutoreset
 from constrained_maxent.spaces import element, leaves
+from constrained_maxent.spaces.rows import parts_of
 
 Mask = NDArray[np.bool_]
 
@@ -97,7 +97,7 @@ class Autoreset:
         for i, final in finals.items():
             if not self._may_be_overwritten:
                 return
-            self._may_be_overwritten = data_equivalence(final, element(self._space, observations, i))
+            self._may_be_overwritten = _same_boxes(self._space, final, element(self._space, observations, i))
             self._n_overwritten += 1
             if self._may_be_overwritten and self._n_overwritten == _ENDS:
                 self._may_be_overwritten = False
@@ -116,3 +116,12 @@ class Autoreset:
         if self.mode is AutoresetMode.SAME_STEP:
             return {i: infos["final_obs"][i] for i in np.flatnonzero(done).tolist()}
         return {}
+
+
+def _same_boxes(space: gym.Space[Any], one: Any, other: Any) -> bool:
+    """Whether all numbers of two observations agree that lie in a ``Box``; copies may report them in another type."""
+    if isinstance(space, (gym.spaces.Dict, gym.spaces.Tuple)):
+        return all(_same_boxes(part, one[key], other[key]) for key, part in parts_of(space).items())
+    if not isinstance(space, gym.spaces.Box):
+        return True
+    return np.array_equal(np.asarray(one, dtype=space.dtype), np.asarray(other, dtype=space.dtype))

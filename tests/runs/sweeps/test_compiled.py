@@ -74,7 +74,7 @@ def test_why_there_is_no_certificate(place):
     assert perform(run, place, "").state == "finished"
     summary = RunFolder(place / run.name).read_summary()
     assert summary["certificate"] is None
-    assert "cmaxent certify solves it" in summary["no_certificate"]
+    assert "of a run that keeps its agent, cmaxent certify solves it" in summary["no_certificate"]
     assert summary["warnings"] == []
 
 

@@ -235,14 +235,17 @@ class TestReuse:
     """Two steps an episode, from a number to another; all in one array, or in copies."""
 
     class Walk(gym.Env):
-        observation_space, action_space = gym.spaces.Box(-9.0, 9.0, (2,)), gym.spaces.Discrete(2)
+        """Reports numbers of another type than its space has, beside a number alone."""
+
+        observation_space = gym.spaces.Dict(at=gym.spaces.Box(-9.0, 9.0, (2,)), side=gym.spaces.Discrete(2))
+        action_space = gym.spaces.Discrete(2)
 
         def __init__(self, *, copies, returns=False):
-            self.state, self.copies, self.returns = np.zeros(2, dtype=np.float32), copies, returns
+            self.state, self.copies, self.returns = np.zeros(2), copies, returns
 
         def reset(self, *, seed=None, options=None):
             super().reset(seed=seed)
-            self.state[:] = (1.0, 2.0) if self.returns else self.np_random.random(2)
+            self.state[:] = (1.0, 2.0) if self.returns else 1e-6 * self.np_random.random(2)
             self.time = 0
             return self.observation(), {}
 
@@ -252,11 +255,13 @@ class TestReuse:
             return self.observation(), 0.0, self.time == 2, False, {}
 
         def observation(self):
-            return self.state.copy() if self.copies else self.state
+            return {"at": self.state.copy() if self.copies else self.state, "side": self.time % 2}
 
     def ends(self, mode, kind, **settings):
         env = kind([lambda: self.Walk(**settings)] * 2, autoreset_mode=mode)
-        env = vector.TrackOccupancy(env, GaussianMixture(), episodes_per_batch=50, discount=1.0, horizon=2)
+        env = vector.TrackOccupancy(
+            env, GaussianMixture(), state=["at"], episodes_per_batch=50, discount=1.0, horizon=2
+        )
         env.reset(seed=0)
         for _ in range(12):
             env.step(np.zeros(2, dtype=np.int64))

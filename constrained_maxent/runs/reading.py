@@ -98,6 +98,7 @@ class Run:
     @cached_property
     def limits(self) -> dict[str, float]:
         """By constraint, as far as its summary tells."""
+        # Of any version of this package: what else a verdict has is not asked for.
         return {str(verdict["name"]): float(verdict["limit"]) for verdict in self.summary.get("limits") or ()}
 
     @cached_property
