@@ -144,9 +144,9 @@ def test_another_run_in_the_folder(results, study, tmp_path):
         run_study(study, tmp_path)
 
 
-@pytest.mark.parametrize("numbers", [{"seeds": 0}, {"workers": 0}])
-def test_refuses(study, tmp_path, numbers):
-    with pytest.raises(InvalidSetting, match=next(iter(numbers))):
+@pytest.mark.parametrize(("numbers", "words"), [({"seeds": 0}, "0 runs"), ({"workers": 0}, "workers=0")])
+def test_refuses(study, tmp_path, numbers, words):
+    with pytest.raises(InvalidSetting, match=words):
         run_study(study, tmp_path, **numbers)
 
 

@@ -124,12 +124,12 @@ def test_wrong_numbers_of_workers_leave_no_folder(tmp_path, described):
 
 
 def test_failures_are_told_where_they_cannot_be_written(tmp_path, described, sweeps_here, monkeypatch):
-    def full(path):
+    def full(path, text):
         raise OSError(28, "No space left on device", str(path))
 
     plan = SweepPlan.of(described(seeds=1, settings={"env_kwargs": {"fault": "nan"}}))
     sweep(plan, tmp_path)
-    monkeypatch.setattr(sweeping, "replacing", full)
+    monkeypatch.setattr(sweeping, "write_text", full)
     reason = sweep(plan, tmp_path).statuses[0].reason
     assert reason.startswith("NonFiniteValue")
     assert "could not be written: [Errno 28]" in reason
