@@ -37,8 +37,8 @@ def find_horizon(env: gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]) -
     Asks all layers, also those below an adapter (Shimmy's around dm_control), for limits in steps, such as
     ``TimeLimit`` has; the bare environment also for an attribute ``horizon``, and for a limit of its own in seconds or
     frames (dm_control, highway-env, Atari). A limit below a layer that repeats actions or skips frames is so many steps
-    fewer above it. Copies in a ``SyncVectorEnv`` that differ have the longest of their
-    horizons; of an ``AsyncVectorEnv``, whose copies are elsewhere, the first is made again and asked.
+    fewer above it. Copies in a ``SyncVectorEnv`` that differ have the longest of their horizons; of an
+    ``AsyncVectorEnv``, whose copies are elsewhere, the first is made again and asked.
     """
     if isinstance(env, gym.vector.SyncVectorEnv):
         return _greatest([find_horizon(copy) for copy in env.envs])

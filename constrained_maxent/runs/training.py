@@ -312,10 +312,10 @@ def run_held(
         warnings=warned.entries,
         versions=versions(),
     )
-    folder.write_json(folder.summary_path, summary)
     if ledger is not None:
+        folder.write_json(folder.summary_path, summary)  # of many short episodes the data set takes minutes
         with ledger.held():
-            ledger.publish(until=agent.iteration)  # last: of many short episodes it takes minutes
+            ledger.publish(until=agent.iteration)
     policy = agent.policy_table() if agent.is_tabular else None
     certificate, no_certificate = add_certificate(folder, summary, problem, policy)
     limits_in_words = (*map(str, limits), *on_the_way(tracker))

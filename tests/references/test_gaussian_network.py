@@ -10,7 +10,7 @@ from torch import nn
 from constrained_maxent.agents.policies import CategoricalMLP, GaussianMLP, Squashing
 from constrained_maxent.errors import InvalidData, InvalidSetting, UnsupportedPolicy
 from constrained_maxent.references import GaussianNetwork, Layer
-from constrained_maxent.references.gaussian_network import layers_of
+from constrained_maxent.references.gaussian_network import layers_of, log_prob_of_clipped
 
 PLANE = gym.spaces.Box(-np.inf, np.inf, (3,), dtype=np.float32)
 BOXES = {
@@ -80,6 +80,13 @@ def test_squashing_is_inverted(box):
     u = RNG.uniform(-5.0, 5.0, size=(200, 2))
     np.testing.assert_allclose(squashing.to_reals(squashing.to_box(u)), u, atol=1e-8)
     assert np.isfinite(squashing.to_reals(np.array([np.where(np.isfinite(box.low), box.low, 0.0)]))).all()
+
+
+def test_what_has_no_choice_has_the_mass_1():
+    """Of a component whose bounds are one number; the other one is a normal density."""
+    low, high = np.array([-1.0, 0.5]), np.array([1.0, 0.5])
+    found = log_prob_of_clipped(np.array([[0.3, 0.5]]), np.array([[0.1, 9.0]]), np.zeros((1, 2)), low, high)
+    assert found == pytest.approx([norm.logpdf(0.3, 0.1, 1.0)], rel=1e-12)
 
 
 def test_without_squashing_it_is_a_clipped_normal(small):
